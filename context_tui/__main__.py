@@ -1,0 +1,8 @@
+"""``python -m context_tui`` is the ``context-tui`` command."""
+
+from __future__ import annotations
+
+from context_tui.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

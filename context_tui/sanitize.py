@@ -1,0 +1,86 @@
+r"""Make recorded text safe to draw.
+
+Tool output is full of terminal escapes, and nothing between here and the terminal removes them: left in, they
+recolour the screen, move the cursor, set the title or overwrite the clipboard. Everything that is shown passes
+through here; exported data never does.
+
+Escape sequences disappear, as they would on a terminal. Every other character that has no honest glyph is shown as a
+symbol, so that hidden text is seen to be there: ``\r`` as ``␍``, a bidi override as ``·``, a lone surrogate as ``�``.
+"""
+
+from __future__ import annotations
+
+import re
+
+# What may stand inside an escape string (OSC, DCS, APC, PM, SOS): anything on the same line but a control character.
+# As no introducer can be part of it, no character is looked at from two introducers: hostile input costs linear time.
+_PAYLOAD = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]"
+_END = r"(?:\x07|\x1b\\|\x9c)"
+
+_SEQUENCE = re.compile(
+    # Strings that end properly; those that do not (a recording cut short) lose a title's length and no more.
+    rf"\x1b[\]PX^_](?:{_PAYLOAD}*+{_END}|{_PAYLOAD}{{0,200}}+)"
+    # The 8-bit introducers are also what wrongly decoded quotation marks look like: only a proper end makes a sequence.
+    rf"|[\x90\x98\x9d\x9e\x9f]{_PAYLOAD}*+{_END}"
+    # Control sequences (colours, cursor movement), complete or not; no terminal takes parameters this long.
+    r"|(?:\x1b\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?"
+    # All others: ``ESC ( B``, ``ESC =``, ``ESC c``. An ESC before anything else stays, to be shown.
+    r"|\x1b[ -/]{0,20}+[0-~]"
+)
+
+# Only the width of a neighbour depends on these, and terminals disagree by how much: variation selectors, joiners,
+# skin tones. Without them every terminal draws the same number of cells.
+_SHAPING = [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810), 0x200C, 0x200D]
+_SHAPING += [*range(0x1F3FB, 0x1F400), 0x034F]
+_SHAPING.remove(0x180E)  # a separator, not a selector
+
+# Unicode's format characters (category Cf): bidi controls, zero-width marks, tags. Spelt out, as asking unicodedata
+# about a million code points at start-up takes longer than starting up.
+_FORMAT = [
+    *(0x00AD, *range(0x0600, 0x0606), 0x061C, 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x180E, 0x200B, 0x200E, 0x200F),
+    *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), 0x110BD, 0x110CD),
+    *(*range(0x13430, 0x13440), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE0080)),
+]
+
+_VISIBLE: dict[int, str | None] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},
+    0x7F: "␡",
+    **dict.fromkeys([*range(0x80, 0xA0), *range(0xD800, 0xE000)], "�"),
+    **dict.fromkeys((0x85, 0x2028, 0x2029), "␤"),  # line breaks to str.splitlines, to no terminal
+    **dict.fromkeys(_FORMAT, "·"),
+    **dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0), "·"),  # Hangul fillers: letters that draw nothing
+    **dict.fromkeys(_SHAPING),
+}
+
+
+def _ranges(codes: list[int]) -> str:
+    """The codes as the inside of a regular expression's character class."""
+    runs: list[list[int]] = []
+    for code in sorted(codes):
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs)
+
+
+_UNSAFE = re.compile("[" + _ranges([*_VISIBLE, ord("\t")]) + "]")
+
+
+def sanitize(text: str, *, tab_width: int = 4) -> str:
+    r"""Return ``text`` without anything that a terminal would act on; ``\n`` stays, tabs become spaces.
+
+    The result holds no control character but ``\n``, no format character and no surrogate, and comes back
+    unchanged from a second call. Lines stay lines: splitting the result at ``\n`` gives the original's lines.
+    """
+    # Most text is clean, and then looking (2 ms a megabyte for ASCII) is all it costs.
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    if _UNSAFE.search(text) is None:
+        return text
+    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_VISIBLE).expandtabs(tab_width)
+
+
+def sanitize_line(text: str) -> str:
+    """Return ``text`` as one safe line: line breaks are shown as ``⏎``, tabs are one space."""
+    return sanitize(text, tab_width=1).replace("\n", "⏎")

@@ -1,0 +1,46 @@
+"""What every test stands on: an environment with nothing of the machine in it, and the optional recordings."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Before Textual is imported: these change what is drawn, and with it every snapshot.
+for name in list(os.environ):
+    if name in ("NO_COLOR", "FORCE_COLOR") or name.startswith(("TEXTUAL_", "CONTEXT_TUI_")):
+        del os.environ[name]
+# No test may reach an account, whatever it does wrong.
+for name in list(os.environ):
+    if name.endswith(("_API_KEY", "_AUTH_TOKEN")) or name.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE_")):
+        del os.environ[name]
+
+# Nor the settings, sessions or clock of whoever runs the tests.
+_home = tempfile.mkdtemp(prefix="context-tui-tests-")
+for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+    os.environ[f"XDG_{name}_HOME"] = str(Path(_home, name.lower()))
+os.environ["CONTEXT_TUI_CONFIG"] = str(Path(_home, "config.toml"))
+os.environ["TZ"] = "UTC"
+
+# A loaded machine is slow now and then; that is not a failure.
+settings.register_profile("context-tui", deadline=None)
+settings.load_profile("context-tui")
+
+
+def pytest_unconfigure() -> None:
+    """Take the temporary home away again."""
+    import shutil
+
+    shutil.rmtree(_home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of recordings and vectors that may lie beside the checkout."""
+    folder = Path(__file__).parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("no ../shared folder beside the checkout")
+    return folder

@@ -1,5 +1,62 @@
-"""See where the context of a recorded agent session went, and what a compaction policy would drop."""
+"""See where the context of a recorded agent session went, and what a compaction policy would drop.
+
+>>> import context_tui as ct
+>>> session = ct.open_session("rollout.jsonl")
+>>> plan = ct.plan(session, "defect-microcompact", keep_recent_turns=3)
+>>> after = ct.apply(session, plan)
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from context_tui import tokens
+    from context_tui.compaction.apply import apply
+    from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
+    from context_tui.formats.opening import open_session, sessions_in
+    from context_tui.policies.registry import plan
+    from context_tui.session.memory import from_messages
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Error",
+    "PlanError",
+    "SeveralSessions",
+    "SummarizerError",
+    "UnreadableSession",
+    "apply",
+    "from_messages",
+    "open_session",
+    "plan",
+    "sessions_in",
+    "tokens",
+]
+
+_WHERE = {
+    "Error": "errors",
+    "PlanError": "errors",
+    "SeveralSessions": "errors",
+    "SummarizerError": "errors",
+    "UnreadableSession": "errors",
+    "apply": "compaction.apply",
+    "from_messages": "session.memory",
+    "open_session": "formats.opening",
+    "plan": "policies.registry",
+    "sessions_in": "formats.opening",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that importing the package costs nothing (PEP 562)."""
+    if name == "tokens":
+        return import_module("context_tui.tokens")
+    if name in _WHERE:
+        return getattr(import_module(f"context_tui.{_WHERE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

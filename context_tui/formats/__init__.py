@@ -1,0 +1,1 @@
+"""One module per on-disk format: sniff it, list its sessions, scan it, write it."""

@@ -1,0 +1,1 @@
+"""The session model: facts, messages, turns, requests, epochs, and the context at a point."""

@@ -1,0 +1,27 @@
+"""Counting tokens: rulers, baseline-plus-delta accounting, what is recorded, and breakdowns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_tui.session.context import Context
+from context_tui.session.session import Session
+from context_tui.tokens.history import History, estimate_message
+from context_tui.tokens.rulers import message_tokens, ruler
+
+__all__ = ["History", "estimate"]
+
+
+def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
+    """Estimated tokens of a session (all its messages), a context, a message or a block.
+
+    Returns:
+        Tokens; None for an empty history.
+    """
+    rule = ruler(by)
+    if isinstance(what, dict):
+        return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, rule)
+    order = range(what.length) if isinstance(what, Session) else what.order
+    if not len(order):
+        return None
+    return sum(message_tokens(what.facts, message, rule) for message in order)

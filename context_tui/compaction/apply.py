@@ -1,0 +1,152 @@
+"""Carrying out a plan: the runtime's exact history as a new session. The session it came from stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
+from context_tui.session.context import Body
+from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.session import Message, Session
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a message of a derived session is from: a message of the recording with some bodies replaced."""
+
+    session: Session
+    message: int
+    bodies: Mapping[int, str] = field(default_factory=dict)  # block ordinal to text
+
+
+class DerivedContent:
+    """Content of a derived session: origins, and messages of its own."""
+
+    def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
+        self.parent, self.entries = parent, entries
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        entry = self.entries[message]
+        if not isinstance(entry, Origin):
+            return [dict(block) for block in entry["content"]]
+        blocks = entry.session.content.blocks(entry.message)
+        for ordinal, text in entry.bodies.items():
+            blocks[ordinal] = {**blocks[ordinal], "content": text}
+        return blocks
+
+    def raw(self, record: int) -> str:
+        return repr(self.entries[record])
+
+    def system(self) -> str:
+        return self.parent.content.system()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.parent.content.tools()
+
+
+def origin_of(session: Session, message: int, bodies: Mapping[int, str] | None = None) -> Origin | Message:
+    """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""
+    new = dict(bodies or {})
+    if isinstance(session.content, DerivedContent):
+        entry = session.content.entries[message]
+        if isinstance(entry, Origin):
+            return Origin(entry.session, entry.message, {**entry.bodies, **new})
+        content = [
+            {**block, "content": new[ordinal]} if ordinal in new else block
+            for ordinal, block in enumerate(entry["content"])
+        ]
+        return {**entry, "content": content}
+    return Origin(session, message, new)
+
+
+def head_of(session: Session, plan: Plan) -> list[Message]:
+    """The messages that a plan drops, as the summarizer is to see them (the vectors' shape, before pair repair)."""
+    order = plan.context.order[: plan.cut]
+    messages = [{"role": session.message(m)["role"], "content": _blocks(session, plan, m)} for m in order]
+    return plan.prepare(messages) if plan.prepare else messages
+
+
+def previous_summary_of(session: Session, plan: Plan) -> str | None:
+    """The body of the earlier summary that the new one is to update, or None."""
+    if plan.previous < 0 or plan.insert is None:
+        return None
+    facts = session.facts
+    message = facts.block_message[plan.previous]
+    ordinal = list(facts.blocks_of(message)).index(plan.previous)
+    text = str(session.content.blocks(message)[ordinal].get("text") or "")
+    return text.removeprefix(plan.insert.prefix.rstrip("\n")).lstrip()
+
+
+def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
+    """A new session holding the history that *plan* leaves; an unchanged plan gives the same session back.
+
+    Args:
+        summary: the text for a plan that summarises, without prefix or suffix.
+
+    Raises:
+        PlanError: the plan is of another session, or it summarises and there is no (or only a blank) summary.
+    """
+    if plan.context.facts is not session.facts:
+        raise PlanError("this plan was made for another session")
+    if not plan.changed:
+        return session
+    entries: list[Origin | Message] = []
+    facts = Facts()
+    if plan.cut and plan.insert:
+        if not summary or not summary.strip():
+            raise PlanError(f"{plan.policy} needs a summary, and this one is empty")
+        text = plan.insert.text(summary)
+        entries.append({"role": plan.insert.role, "content": [{"type": "text", "text": text}]})
+        index = facts.add_message(Role.ASSISTANT if plan.insert.role == "assistant" else Role.USER)
+        facts.add_block(index, {"type": "text", "text": text})
+    touched = plan.changes or plan.context.replaced
+    for message in plan.context.order[plan.cut :]:
+        bodies = _bodies(session, plan, message) if touched else {}
+        entries.append(origin_of(session, message, bodies))
+        _copy_message(session.facts, message, facts, bodies)
+    for index in range(len(facts)):
+        facts.add_record(index, 0, RecordKind.MESSAGE, index)
+    old = session.facts
+    facts.model, facts.window, facts.input_includes_cache = old.model, old.window, old.input_includes_cache
+    facts.system_bytes, facts.tools_bytes = old.system_bytes, old.tools_bytes
+    origin = f"{session.origin}, {plan.policy}" if session.origin else plan.policy
+    return Session(facts, DerivedContent(session, entries), session.info, len(facts), session.window_given, origin)
+
+
+def _bodies(session: Session, plan: Plan, message: int) -> dict[int, str]:
+    """New bodies of a message's results, by ordinal: what the plan changes, else what the context had replaced."""
+    bodies: dict[int, str] = {}
+    blocks: list[dict[str, Any]] | None = None
+    for ordinal, block in enumerate(session.facts.blocks_of(message)):
+        body: Body | None = plan.context.replaced.get(block)
+        change = plan.changes.get(block)
+        if change:
+            body = change.body
+            if body.text is None and change.render:
+                blocks = blocks or session.content.blocks(message)
+                earlier = plan.context.replaced.get(block)
+                bodies[ordinal] = change.render(earlier.text if earlier else blocks[ordinal].get("content"))
+                continue
+        if body and body.text is not None:
+            bodies[ordinal] = body.text
+    return bodies
+
+
+def _blocks(session: Session, plan: Plan, message: int) -> list[dict[str, Any]]:
+    blocks = session.content.blocks(message)
+    for ordinal, text in _bodies(session, plan, message).items():
+        blocks[ordinal] = {**blocks[ordinal], "content": text}
+    return blocks
+
+
+def _copy_message(source: Facts, message: int, target: Facts, bodies: Mapping[int, str]) -> None:
+    """Copy a message's facts, measuring only the bodies that are new."""
+    index = target.add_message(Role(source.role[message]), source.flags[message], source.time[message])
+    for ordinal, row in enumerate(source.blocks_of(message)):
+        if ordinal in bodies:
+            target.copy_result(index, source, row, bodies[ordinal])
+        else:
+            target.copy_block(index, source, row)

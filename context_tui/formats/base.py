@@ -1,0 +1,93 @@
+"""The interface that every format implements, and opens files by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from context_tui.session.session import Session, SessionInfo
+
+HEAD_BYTES = 65_536
+"""How much of a file is looked at to tell its format."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That a file is of a format: ``strength`` 1 (could be) to 100 (certain), and the evidence in words."""
+
+    strength: int
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Advance:
+    """What one step of a scan did.
+
+    ``appended`` new messages; ``revised_from`` the first earlier message that changed, if any; ``end`` whether
+    everything there is has been read (a file that grows can be advanced again).
+    """
+
+    appended: int
+    revised_from: int | None
+    end: bool
+
+
+class Scanner(Protocol):
+    """A resumable pass over one session. Line by line it gives the same facts as in one go."""
+
+    @property
+    def progress(self) -> float:
+        """Share of the file that has been read, 0 to 1."""
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None.
+
+        Raises:
+            UnreadableSession: the file cannot be read, or nothing in it is a known record (told at the end).
+        """
+
+    def session(self) -> Session:
+        """An immutable view of what has been read so far."""
+
+
+class Format(Protocol):
+    """One on-disk format."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    writable: ClassVar[bool]
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The sessions in a file, in its order; cheap. ``id`` is empty for the only or the main one.
+
+        Raises:
+            UnreadableSession: the file cannot be read.
+        """
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of :meth:`sessions`.
+
+        Raises:
+            UnreadableSession: there is no such session in the file.
+        """
+
+    def write(self, session: Session, path: Path) -> list[str]:
+        """Write *session* to the new file *path*, which the caller checks and moves into place.
+
+        Returns:
+            What the format cannot hold or what had to be added to it, in words.
+
+        Raises:
+            Error: this format cannot be written.
+        """
+
+
+def scan(scanner: Scanner) -> Session:
+    """Read a session to its end."""
+    while not scanner.advance().end:
+        pass
+    return scanner.session()

@@ -1,0 +1,111 @@
+"""From what a user names to a session: PATH, PATH#ID, or a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from context_tui.errors import SeveralSessions, UnreadableSession
+from context_tui.formats.base import HEAD_BYTES, Format, Scanner, scan
+from context_tui.formats.known import unread_format
+from context_tui.formats.registry import FORMATS
+from context_tui.session.session import Session, SessionInfo
+
+
+def split_spec(spec: str | Path) -> tuple[Path, str | None]:
+    """A path and the id behind ``#``; a path that exists literally wins."""
+    path = Path(spec)
+    if path.exists() or "#" not in str(spec):
+        return path, None
+    name, _, session_id = str(spec).rpartition("#")
+    return Path(name), session_id
+
+
+def format_of(path: Path) -> Format:
+    """The format with the strongest claim to a file.
+
+    Raises:
+        UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError:
+        raise UnreadableSession(f"{path}: no such file") from None
+    except OSError as error:
+        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not head.strip():
+        raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
+    other = unread_format(head, path)
+    if other and other.strength >= max((strength for strength, _ in claims), default=0):
+        raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
+    if not claims:
+        what = "binary data" if b"\0" in head else "no known session format"
+        raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
+    return max(claims, key=lambda claim: claim[0])[1]
+
+
+def sessions_in(spec: str | Path) -> list[SessionInfo]:
+    """The sessions at a path: of a file, or of the files in a directory.
+
+    Raises:
+        UnreadableSession: there is none.
+    """
+    path, session_id = split_spec(spec)
+    if path.is_dir():
+        found = _in_directory(path)
+    else:
+        found = format_of(path).sessions(path)
+    if session_id is not None:
+        found = [info for info in found if info.id == session_id]
+        if not found:
+            raise UnreadableSession(f"{path}: has no session {session_id!r}")
+    if not found:
+        raise UnreadableSession(f"{path}: no session in it")
+    return found
+
+
+def _in_directory(path: Path) -> list[SessionInfo]:
+    found: list[SessionInfo] = []
+    for file in sorted(path.iterdir()):
+        if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and file.is_file():
+            try:
+                found.extend(format_of(file).sessions(file))
+            except UnreadableSession:
+                continue
+    return found
+
+
+def choose(spec: str | Path) -> SessionInfo:
+    """The one session that *spec* names.
+
+    Raises:
+        SeveralSessions: there are several and none is the main one.
+        UnreadableSession: there is none.
+    """
+    found = sessions_in(spec)
+    main = [info for info in found if not info.parent]
+    if len(main) == 1:
+        return main[0]
+    path, _ = split_spec(spec)
+    ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or found)]
+    raise SeveralSessions(f"{path}: holds {len(ids)} sessions; name one", ids)
+
+
+def scanner_for(info: SessionInfo) -> Scanner:
+    """A scanner for a session that :func:`sessions_in` named."""
+    return FORMATS[info.format].scanner(Path(info.path), info)
+
+
+def open_session(spec: str | Path, *, window: int | None = None) -> Session:
+    """Read the session that *spec* names (``PATH`` or ``PATH#ID``) to its end.
+
+    Args:
+        window: the context window in tokens, where the user knows better than the file.
+
+    Raises:
+        UnreadableSession: it is missing, empty, binary, or of no format that can be read.
+        SeveralSessions: *spec* holds several and names none.
+    """
+    session = scan(scanner_for(choose(spec)))
+    return session.with_window(window) if window else session

@@ -1,0 +1,116 @@
+"""agent-sdk's pruning (system 6 of the seed systems): cut the middle out of long tool results."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.policies.base import LoopCurve, Params, param
+from context_tui.policies.moment import Moment
+from context_tui.session.context import Body, Context
+from context_tui.session.facts import Kind
+from context_tui.session.jsontext import compact_json
+from context_tui.tokens.measured import measured
+
+HEAD_BYTES, TAIL_BYTES = 500, 200
+MARKER = "\n\n[...{} chars pruned...]\n\n"
+
+
+class AgentSdkPruneParams(Params):
+    """Parameters of agent-sdk's pruning."""
+
+    context_budget: int = param(160_000, "input tokens that the context may have", "tokens", 1, 10_000_000)
+    threshold_pct: int = param(70, "per cent of the budget above which it prunes", "%", 0, 100)
+    max_chars: int = param(2_000, "a result with longer compact JSON is cut", "bytes", 0, 10_000_000)
+    preserve_tail: int = param(4, "messages at the end that are left alone", "messages", 0, 100_000)
+
+
+def sdk_trigger(moment: Moment, threshold: int, what: str, input_includes_cache: bool) -> Trigger:
+    """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
+
+    At Anthropic these leave out cached tokens, so the reason names the real size too.
+    """
+    if moment.recorded is None:
+        return Trigger(False, "no recorded usage, and it looks at nothing else", None, threshold, "unknown")
+    real = moment.recorded.context
+    read = real if input_includes_cache else moment.recorded.fresh
+    fires = read > threshold
+    reason = f"it reads {read:,} input tokens, {'above' if fires else 'not above'} {what} = {threshold:,}"
+    if read != real:
+        reason += f"; with cached tokens {real:,}, which {'would' if real > threshold else 'would not'} fire"
+    return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
+
+
+class AgentSdkPrune(LoopCurve):
+    """Cut long tool results to their first 500 and last 200 bytes."""
+
+    name: ClassVar[str] = "agent-sdk-prune"
+    about: ClassVar[str] = "agent-sdk: cut the middle out of long tool results"
+    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
+    Params: ClassVar[type[Params]] = AgentSdkPruneParams
+
+    def trigger(self, moment: Moment, params: AgentSdkPruneParams) -> Trigger:
+        threshold = params.context_budget * params.threshold_pct // 100
+        what = f"{params.threshold_pct} % of {params.context_budget:,}"
+        return sdk_trigger(moment, threshold, what, moment.input_includes_cache)
+
+    def plan(self, context: Context, params: AgentSdkPruneParams, moment: Moment) -> Plan:
+        sums, facts = measured(context), context.facts
+        end = len(context) - params.preserve_tail
+        changes: dict[int, Change] = {}
+        removed = 0
+        for position, block in zip(sums.results.position, sums.results.block, strict=True):
+            if position >= end:
+                break
+            length = json_length(context, block)
+            if length <= params.max_chars:
+                continue
+            size = pruned_size(length, facts.cut[block] if block not in context.replaced else 0)
+            if size is None:
+                continue
+            removed += length - size
+            changes[block] = Change("truncate", Body(None, size), self.name, pruned_text)
+
+        def kept(position: int, block: int | None) -> str:
+            if position >= end:
+                return f"kept: within the last {params.preserve_tail} messages"
+            if block is None or facts.kind[block] != Kind.TOOL_RESULT:
+                return "kept: only tool results are pruned"
+            if json_length(context, block) <= params.max_chars:
+                return f"kept: {params.max_chars:,} bytes or fewer"
+            return "kept: pruning would not make it shorter"
+
+        trigger = self.trigger(moment, params)
+        reason = "" if changes else f"nothing to prune: no older result is longer than {params.max_chars:,} bytes"
+        return Plan(
+            self.name, params, context, trigger, changes, reason=reason, report={"removed_bytes": removed}, kept=kept
+        )
+
+
+def json_length(context: Context, block: int) -> int:
+    """Bytes of a tool_result's body as compact JSON."""
+    body = context.replaced.get(block)
+    if body is None:
+        return context.facts.json_bytes[block]
+    return len(compact_json(body.text)) if body.text is not None else body.size
+
+
+def pruned_size(length: int, cut: int) -> int | None:
+    """Bytes of the pruned text, or None where it is not made: the cuts would overlap, or it would not be shorter."""
+    head, tail = HEAD_BYTES - (cut & 3), length - TAIL_BYTES + (cut >> 2)
+    if tail < head:
+        return None
+    size = head + len(MARKER.format(tail - head)) + length - tail
+    return size if size < length else None
+
+
+def pruned_text(content: Any) -> str:
+    """The pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character boundaries."""
+    encoded = compact_json("" if content is None else content, sort_keys=True)
+    head, tail = HEAD_BYTES, len(encoded) - TAIL_BYTES
+    while encoded[head] & 0xC0 == 0x80:
+        head -= 1
+    while encoded[tail] & 0xC0 == 0x80:
+        tail += 1
+    first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
+    return first + MARKER.format(tail - head) + last

@@ -1,0 +1,68 @@
+"""What a policy is: parameters, a trigger, a pure plan, and the curve of one parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.policies.moment import Moment
+from context_tui.session.context import Context
+
+
+class Params(BaseModel):
+    """Parameters of a policy: each with a unit, a range and one line about it. Unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def param(default: Any, about: str, unit: str, ge: float | None = None, le: float | None = None) -> Any:
+    """A parameter with its default, description, unit and inclusive range."""
+    return Field(default, description=about, ge=ge, le=le, json_schema_extra={"unit": unit})
+
+
+class Policy(Protocol):
+    """A compaction policy. ``phases`` says when its runtime looks: before_call, after_tools, user_turn."""
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    phases: ClassVar[frozenset[str]]
+    Params: ClassVar[type[Params]]
+
+    def trigger(self, moment: Moment, params: Any) -> Trigger:
+        """Whether the runtime would act at this moment. O(1); looks at no message."""
+
+    def plan(self, context: Context, params: Any, moment: Moment) -> Plan:
+        """What it would do, whether or not the trigger fires. Reads facts, never text."""
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        """Tokens after, for each value of the parameter *name*."""
+
+
+class LoopCurve:
+    """The curve by planning once for each value."""
+
+    def curve(
+        self: Any, context: Context, params: Params, moment: Moment, name: str, values: Sequence[Any]
+    ) -> list[int]:
+        return [self.plan(context, params.model_copy(update={name: value}), moment).tokens_after for value in values]
+
+
+def believed_trigger(moment: Moment, threshold: int, what: str) -> Trigger:
+    """The trigger of a runtime that acts when what it believes reaches *threshold* tokens."""
+    fires = moment.believed >= threshold
+    says = "has reached" if fires else "is below"
+    return Trigger(
+        fires,
+        f"believed {moment.believed:,} {says} {what} = {threshold:,}",
+        moment.believed,
+        threshold,
+        "recorded baseline + estimated delta" if moment.recorded else "estimated: no recorded usage in this epoch",
+    )
+
+
+def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
+    """A plan that changes nothing, for one reason."""
+    return Plan(policy, params, context, trigger, reason=reason, kept=lambda position, block: f"kept: {reason}")

@@ -1,0 +1,97 @@
+"""Policies one after another, as the runtimes run them: microcompact first, then full compaction on what is left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import LoopCurve, Params, Policy, param
+from context_tui.policies.moment import Moment
+from context_tui.session.context import Context
+from context_tui.tokens.measured import measured
+
+
+def _names(value: Any) -> Any:
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+class ChainParams(Params):
+    """Which policies, in order, and the parameters of each that differ from its defaults."""
+
+    policies: Annotated[tuple[str, ...], BeforeValidator(_names)] = param(
+        ("defect-microcompact", "defect-compact"), "policies in the order in which they run", "policies"
+    )
+    options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
+
+
+class Chain(LoopCurve):
+    """Run each policy on what the one before it leaves."""
+
+    name: ClassVar[str] = "chain"
+    about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
+    Params: ClassVar[type[Params]] = ChainParams
+
+    def __init__(self, policies: dict[str, Policy]) -> None:
+        self._policies = policies
+
+    def steps(self, params: ChainParams) -> list[tuple[Policy, Params]]:
+        """Each policy with its parameters.
+
+        Raises:
+            PlanError: one is unknown, or parameters are given for one that does not run.
+        """
+        for name in (*params.policies, *params.options):
+            if name not in self._policies:
+                raise PlanError(f"chain: no policy {name!r}: there are {', '.join(self._policies)}")
+        for name in params.options:
+            if name not in params.policies:
+                raise PlanError(f"chain: parameters for {name}, which is not one of {', '.join(params.policies)}")
+        policies = [(self._policies[name], params.options.get(name, {})) for name in params.policies]
+        return [(policy, policy.Params(**options)) for policy, options in policies]
+
+    def trigger(self, moment: Moment, params: ChainParams) -> Trigger:
+        triggers = [policy.trigger(moment, options) for policy, options in self.steps(params)]
+        first = next((trigger for trigger in triggers if trigger.fires), None)
+        names = ", ".join(f"{name}: {t.reason}" for name, t in zip(params.policies, triggers, strict=True))
+        shown = first or (triggers[0] if triggers else Trigger(False, "no policies"))
+        return Trigger(first is not None, names, shown.value, shown.threshold, shown.source)
+
+    def plan(self, context: Context, params: ChainParams, moment: Moment) -> Plan:
+        changes: dict[int, Change] = {}
+        here, last, reasons, plans = context, None, [], []
+        triggers = []
+        for policy, options in self.steps(params):
+            if last is not None and last.cut:
+                raise PlanError(f"chain: {last.policy} drops messages, so nothing can run after it")
+            last = policy.plan(here, options, moment)
+            plans.append(last)
+            triggers.append((policy.name, last.trigger))
+            reasons.append(f"{policy.name}: {last.reason}")
+            if last.changes:
+                changes.update(last.changes)
+                here = last.after()
+                moment = replace(moment, believed=measured(here).total)
+        if last is None:
+            raise PlanError("chain: no policies")
+
+        def kept(position: int, block: int | None) -> str:
+            return "; ".join(f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
+
+        first = next((trigger for _, trigger in triggers if trigger.fires), triggers[0][1])
+        text = "; ".join(f"{name}: {trigger.reason}" for name, trigger in triggers)
+        return replace(
+            last,
+            policy=self.name,
+            params=params,
+            context=context,
+            trigger=Trigger(first.fires, text, first.value, first.threshold, first.source),
+            changes=changes,
+            reason="" if changes or last.cut else "; ".join(reasons),
+            report={key: value for plan in plans for key, value in (plan.report or {}).items()} or None,
+            kept=kept,
+        )

@@ -1,0 +1,95 @@
+"""A plan marked by hand: single results to clear, and a point before which everything is summarised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.plan import Change, Insert, Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import LoopCurve, Params, param
+from context_tui.policies.defect_compact import prepare_head, previous_summary
+from context_tui.policies.moment import Moment
+from context_tui.session.context import Body, Context
+from context_tui.session.facts import Kind
+from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
+from context_tui.tokens.measured import measured
+
+
+def _pairs(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    marks = [mark.strip() for mark in value.split(",") if mark.strip()]
+    return tuple(tuple(int(number) for number in (mark if ":" in mark else mark + ":0").split(":")) for mark in marks)
+
+
+class ManualParams(Params):
+    """What is marked: results as message:block, and a message number to cut at."""
+
+    clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_pairs)] = param(
+        (), "results to clear, as message:block, with commas between", "message:block"
+    )
+    cut: int | None = param(None, "the first message to keep; everything before it is summarised", "message", 0)
+
+
+class Manual(LoopCurve):
+    """Clear and cut what was marked by hand."""
+
+    name: ClassVar[str] = "manual"
+    about: ClassVar[str] = "by hand: clear single results, summarise everything before a point"
+    phases: ClassVar[frozenset[str]] = frozenset()
+    Params: ClassVar[type[Params]] = ManualParams
+
+    def trigger(self, moment: Moment, params: ManualParams) -> Trigger:
+        return Trigger(False, "by hand: it fires when you apply it", source="you")
+
+    def plan(self, context: Context, params: ManualParams, moment: Moment) -> Plan:
+        rows = [self._row(context, message, ordinal) for message, ordinal in params.clear]
+        cut = 0 if params.cut is None else self._position(context, params.cut)
+        moved = _before_pairs(context, cut)
+        why = "kept: the call or result of a pair that the cut would split" if moved < cut else "kept: not marked"
+        trigger = self.trigger(moment, params)
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            dict.fromkeys(rows, Change("clear", Body.of(DEFECT_PLACEHOLDER), self.name)),
+            cut=moved,
+            insert=Insert("assistant", DEFECT_SUMMARY + "\n") if moved else None,
+            reason="" if rows or moved else "nothing is marked",
+            kept=lambda position, block: why if moved <= position < cut else "kept: not marked",
+            prepare=prepare_head,
+            previous=previous_summary(context, moved),
+        )
+
+    def _position(self, context: Context, message: int) -> int:
+        position = len(context) if message == context.at else measured(context).position_of.get(message)
+        if position is None:
+            raise PlanError(f"manual: message {message} is not in the context at this point")
+        return position
+
+    def _row(self, context: Context, message: int, ordinal: int) -> int:
+        self._position(context, message)
+        rows = list(context.facts.blocks_of(message))
+        if ordinal >= len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
+            raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
+        return rows[ordinal]
+
+
+def _before_pairs(context: Context, cut: int) -> int:
+    """The latest position up to *cut* that splits no call from its result."""
+    facts, use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
+    made: dict[int, int] = {}
+    for position in range(cut):
+        for block in facts.blocks_of(context.order[position]):
+            if facts.kind[block] == use:
+                made[facts.call[block]] = position
+            elif facts.kind[block] == result:
+                made.pop(facts.call[block], None)
+    for position in range(cut, len(context)):
+        for block in facts.blocks_of(context.order[position]):
+            if facts.kind[block] == result and facts.call[block] in made:
+                cut = min(cut, made[facts.call[block]])
+    return cut

@@ -1,0 +1,117 @@
+"""The policies there are, their parameters from text or keywords, and planning by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
+from context_tui.policies.agent_sdk_compact import AgentSdkCompact
+from context_tui.policies.agent_sdk_prune import AgentSdkPrune
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.chain import Chain
+from context_tui.policies.defect_compact import DefectCompact
+from context_tui.policies.defect_microcompact import DefectMicrocompact
+from context_tui.policies.koda_microcompact import KodaMicrocompact
+from context_tui.policies.manual import Manual
+from context_tui.policies.moment import moment_of
+from context_tui.session.session import Session
+
+_SINGLE: list[Policy] = [
+    DefectMicrocompact(),
+    DefectCompact(),
+    KodaMicrocompact(),
+    AgentSdkPrune(),
+    AgentSdkCompact(),
+    Manual(),
+]
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _SINGLE}
+POLICIES[Chain.name] = Chain(dict(POLICIES))
+
+
+def policy_named(name: str) -> Policy:
+    """The policy of this name.
+
+    Raises:
+        PlanError: there is none; the message names the nearest.
+    """
+    if name in POLICIES:
+        return POLICIES[name]
+    near = get_close_matches(name, POLICIES, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(POLICIES)}"
+    raise PlanError(f"no policy {name!r}: {hint}")
+
+
+def params_for(policy: Policy, values: dict[str, Any]) -> Params:
+    """Parameters from keywords or text; ``POLICY.KEY`` sets one of a chain's.
+
+    Raises:
+        PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
+    """
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        owner, dot, inner = key.rpartition(".")
+        if dot and policy.name == Chain.name:
+            given.setdefault("options", {}).setdefault(owner, {})[inner] = value
+        else:
+            given[key] = value
+    try:
+        for owner, options in given.get("options", {}).items():
+            params_for(policy_named(owner), options)
+        return policy.Params(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "?"
+        if first["type"] == "extra_forbidden":
+            near = get_close_matches(name, policy.Params.model_fields, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
+            raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
+        raise PlanError(f"{policy.name}: {name}={first['input']!r}: {first['msg']}") from None
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dictionary.
+
+    Raises:
+        PlanError: one has no ``=``.
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise PlanError(f"parameter {text!r}: write KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def plan(
+    session: Session,
+    policy: str,
+    *,
+    at: int | None = None,
+    window: int | None = None,
+    idle_seconds: float | None = None,
+    force: bool = False,
+    **params: Any,
+) -> Plan:
+    """What *policy* would do to the context before message *at* (default: at the end).
+
+    Args:
+        window: the context window in tokens, where the user knows better than the file.
+        idle_seconds: for koda, instead of what the recording shows.
+        force: plan even where koda's idle trigger does not fire.
+
+    Raises:
+        PlanError: no such policy, parameter or message.
+    """
+    chosen = policy_named(policy)
+    if window is not None:
+        session = session.with_window(window)
+    context = session.context_at(at)
+    moment = moment_of(context, session.window, len(session), idle_seconds, force)
+    return replace(chosen.plan(context, params_for(chosen, params), moment), session=session)

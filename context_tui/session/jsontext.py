@@ -1,0 +1,66 @@
+"""Compact JSON, and the lengths that the reproduced systems measure.
+
+The rule (see the seed systems): no spaces after ``,`` and ``:``, non-ASCII not escaped, floats keep ``1.0`` and
+print ``1e16``. ``msgspec`` writes exactly that; what it refuses (lone surrogates, very deep nesting) goes through ``json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+
+
+def utf8_len(text: str) -> int:
+    """Length of *text* in UTF-8 bytes; a lone surrogate counts three."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
+    """*value* as compact JSON in UTF-8; a lone surrogate becomes its three-byte form."""
+    try:
+        return _encode_sorted(value) if sort_keys else _encode(value)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys, default=str)
+        return text.encode("utf-8", "surrogatepass")
+
+
+def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
+    """Decode one JSON text: strictly first, then as leniently as ``json`` (lone surrogates, NaN, a byte-order mark).
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply to read.
+    """
+    try:
+        return decode(data)
+    except (ValueError, RecursionError, UnicodeError):
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8-sig", "surrogatepass")
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
+def loads_all(data: bytes | str) -> list[Any]:
+    """Decode every JSON value on a line, for lines that hold more than one.
+
+    Raises:
+        ValueError: what stands between or behind them is not JSON.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8-sig", "surrogatepass")
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at == len(text):
+            return values
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        values.append(value)

@@ -1,0 +1,117 @@
+"""A session: an immutable view of facts, with the reader that fetches text on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from context_tui.errors import PlanError
+from context_tui.session.context import Context, context_at
+from context_tui.session.facts import Facts, MessageFlag, Role
+from context_tui.session.window import Window, window_of
+
+Message = dict[str, Any]
+"""An Anthropic-shaped message: ``role`` and ``content``."""
+
+
+class Content(Protocol):
+    """Full text on demand; what it returns stands in the same order as the facts' blocks."""
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Anthropic-shaped blocks of the message with this index."""
+
+    def raw(self, record: int) -> str:
+        """The record's own text, for showing a problem."""
+
+    def system(self) -> str:
+        """The session's system prompt, or nothing when it is not in the file."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Anthropic-shaped tool schemas, as far as they are in the file."""
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """What is known of a session without reading it: ``id`` names it after ``PATH#``, ``time`` is epoch seconds."""
+
+    path: str
+    format: str
+    id: str = ""
+    title: str = ""
+    parent: str = ""
+    time: float = 0.0
+    bytes: int = 0
+    cwd: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """A recorded session, or what a plan made of one.
+
+    ``length`` is the number of messages; facts may have grown past it. ``origin`` says what it was derived by.
+    """
+
+    facts: Facts
+    content: Content
+    info: SessionInfo
+    length: int
+    window_given: int | None = None
+    origin: str = ""
+    _contexts: dict[int, Context] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def window(self) -> Window:
+        """The context window's size in tokens, and where the number comes from."""
+        return window_of(self.facts, self.window_given)
+
+    def with_window(self, tokens: int | None) -> Session:
+        """The same session with the window given by the user."""
+        return replace(self, window_given=tokens)
+
+    def context_at(self, at: int | None = None) -> Context:
+        """The context before message *at*; at the end of the session when None.
+
+        Raises:
+            PlanError: there is no such message.
+        """
+        point = self.length if at is None else at
+        if not 0 <= point <= self.length:
+            raise PlanError(f"message {point} is outside the session: it has messages 0 to {self.length - 1}")
+        context = self._contexts.get(point)
+        if context is None:
+            if len(self._contexts) > 8:
+                self._contexts.clear()
+            context = self._contexts[point] = context_at(self.facts, point)
+        return context
+
+    def message(self, index: int) -> Message:
+        """Message *index* with its full text, Anthropic-shaped."""
+        role = "assistant" if self.facts.role[index] == Role.ASSISTANT else "user"
+        return {"role": role, "content": self.content.blocks(index)}
+
+    def to_messages(self, at: int | None = None) -> list[Message]:
+        """The context before message *at* (default: at the end) with its full text, Anthropic-shaped."""
+        return self.messages_of(self.context_at(at))
+
+    def messages_of(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
+        """The messages of *context* (or those of *order*), with the results it knows to be cleared replaced."""
+        messages = []
+        for index in context.order if order is None else order:
+            message = self.message(index)
+            if context.replaced:
+                rows = self.facts.blocks_of(index)
+                message["content"] = [
+                    block if row not in context.replaced else {**block, "content": context.replaced[row].text}
+                    for row, block in zip(rows, message["content"], strict=True)
+                ]
+            messages.append(message)
+        return messages
+
+    @property
+    def turns(self) -> int:
+        """How many turns the session has."""
+        return sum(1 for m in range(self.length) if self.facts.flags[m] & MessageFlag.TURN_START)

@@ -1,0 +1,52 @@
+"""Rulers: how many tokens each reproduced runtime takes a block to be.
+
+Systems 1 (defect, ``bytes/4``) and 5 (koda, ``bytes/3.5``). Both estimate; neither can see images in full, encrypted
+parts or hidden thinking (:data:`BlockFlag.UNKNOWN_SIZE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from context_tui.errors import PlanError
+from context_tui.session.facts import Facts, Kind
+
+Ruler = Callable[[Facts, int], int]
+
+IMAGE_TOKENS = 2_000
+"""What defect takes an image of a message to be."""
+
+
+def bytes4(facts: Facts, block: int) -> int:
+    """Tokens of a block by defect's rule: bytes / 4, floored per block; an image 2,000; hosted activity 0."""
+    kind = facts.kind[block]
+    if kind == Kind.IMAGE:
+        return IMAGE_TOKENS
+    return 0 if kind == Kind.OTHER else facts.size[block] // 4
+
+
+def bytes35(facts: Facts, block: int) -> int:
+    """Tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
+    kind = facts.kind[block]
+    size = facts.size[block] if kind in (Kind.TOOL_USE, Kind.THINKING) else facts.text_bytes[block]
+    return size * 2 // 7
+
+
+RULERS: dict[str, Ruler] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
+
+
+def ruler(name: str) -> Ruler:
+    """The ruler of this name.
+
+    Raises:
+        PlanError: there is none.
+    """
+    try:
+        return RULERS[name]
+    except KeyError:
+        raise PlanError(f"no ruler {name!r}: there are {', '.join(RULERS)}") from None
+
+
+def message_tokens(facts: Facts, message: int, rule: Ruler = bytes4) -> int:
+    """Tokens of a message: the sum over its blocks."""
+    return sum(rule(facts, block) for block in facts.blocks_of(message))

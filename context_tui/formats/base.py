@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import Message, Session, SessionInfo
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
@@ -51,6 +51,14 @@ class Scanner(Protocol):
         """An immutable view of what has been read so far."""
 
 
+@dataclass(frozen=True)
+class Export:
+    """A session to be written; ``messages`` are its context, repaired so that a provider accepts them."""
+
+    session: Session
+    messages: list[Message]
+
+
 class Format(Protocol):
     """One on-disk format."""
 
@@ -75,8 +83,8 @@ class Format(Protocol):
             UnreadableSession: there is no such session in the file.
         """
 
-    def write(self, session: Session, path: Path) -> list[str]:
-        """Write *session* to the new file *path*, which the caller checks and moves into place.
+    def write(self, export: Export, path: Path) -> list[str]:
+        """Write a session to the new file *path*, which the caller checks and moves into place.
 
         Returns:
             What the format cannot hold or what had to be added to it, in words.

@@ -78,6 +78,6 @@ def context_at(facts: Facts, at: int) -> Context:
             for call_id in compaction.cleared:
                 call = facts.call_row(call_id)
                 row = facts.call_result[call] if call >= 0 else -1
-                if 0 <= row and facts.block_message[row] < compaction.message:
+                if row >= 0 and facts.block_message[row] < compaction.message:
                     replaced[row] = Body.of(KODA_STUB)
     return Context(facts, at, order, start, replaced)

@@ -254,11 +254,13 @@ class Facts:
 
         if injected:
             flags |= BlockFlag.INJECTED
-        elif kind != Kind.TOOL_RESULT and self.role[message] == Role.USER:
-            if not self.flags[message] & MessageFlag.SUMMARY:
-                self.flags[message] |= MessageFlag.TURN_START
+        elif kind != Kind.TOOL_RESULT and self.role[message] == Role.USER and not self._is_summary(message):
+            self.flags[message] |= MessageFlag.TURN_START
 
         return self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
+
+    def _is_summary(self, message: int) -> bool:
+        return bool(self.flags[message] & MessageFlag.SUMMARY)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""

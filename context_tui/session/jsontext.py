@@ -1,7 +1,7 @@
 """Compact JSON, and the lengths that the reproduced systems measure.
 
 The rule (see the seed systems): no spaces after ``,`` and ``:``, non-ASCII not escaped, floats keep ``1.0`` and
-print ``1e16``. ``msgspec`` writes exactly that; what it refuses (lone surrogates, very deep nesting) goes through ``json``.
+print ``1e16``. ``msgspec`` writes exactly that; what it refuses (lone surrogates, deep nesting) goes through ``json``.
 """
 
 from __future__ import annotations

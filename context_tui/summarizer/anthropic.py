@@ -1,0 +1,87 @@
+"""Anthropic Messages: the request body, and the decoder of its stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from context_tui.summarizer.decoder import Decoder, mapping, number, string
+from context_tui.summarizer.events import Event, ReplyModel, Stop, Thinking, Usage
+from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.wire import cleaned, declared_tools
+
+VERSION = "2023-06-01"
+"""Value of the ``anthropic-version`` header."""
+
+
+def body(request: SummaryRequest, model: str) -> dict[str, Any]:
+    """The request as a JSON object: streaming, tools declared but not to be called, thinking off."""
+    tools, _ = declared_tools(request)
+    return {
+        "model": model,
+        "max_tokens": request.max_tokens,
+        "stream": True,
+        "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default
+        **({"system": request.system} if request.system else {}),
+        **({"tools": tools, "tool_choice": {"type": "none"}} if tools else {}),
+        "messages": cleaned(request.messages),
+    }
+
+
+class AnthropicDecoder(Decoder):
+    """The reply's events. Only ``message_stop`` completes it.
+
+    Blocks may be open at the same time, events may be missing at the start and unknown ones come at any time, so a
+    delta is taken for what it says of itself, and its index says where it belongs.
+    """
+
+    def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
+        match data.get("type"):
+            case "message_start":
+                message = mapping(data.get("message"))
+                if name := string(message.get("model")):
+                    yield ReplyModel(name)
+                yield from self._used(_usage(message.get("usage")))
+            case "content_block_start":
+                yield from self._block(mapping(data.get("content_block")), number(data.get("index")) or 0)
+            case "content_block_delta":
+                yield from self._block(mapping(data.get("delta")), number(data.get("index")) or 0)
+            case "message_delta":
+                yield from self._used(_usage(data.get("usage")))
+                if reason := string(mapping(data.get("delta")).get("stop_reason")):
+                    yield Stop(reason)
+            case "message_stop":
+                self.complete = self.ended = True
+
+    def _reply(self, data: dict[str, Any]) -> Iterator[Event]:
+        content = data.get("content")
+        if data.get("type") != "message" and not isinstance(content, list):
+            yield self._fail("malformed", "", "the reply is not a message")
+            return
+        if name := string(data.get("model")):
+            yield ReplyModel(name)
+        for index, block in enumerate(content if isinstance(content, list) else []):
+            yield from self._block(mapping(block), index)
+        yield from self._used(_usage(data.get("usage")))
+        if reason := string(data.get("stop_reason")):
+            yield Stop(reason)
+        self.complete = True
+
+    def _block(self, piece: dict[str, Any], index: int) -> Iterator[Event]:
+        """A block, its start, or a delta: text is passed on, thinking counted, tool input and signatures ignored."""
+        match piece.get("type"):
+            case "text" | "text_delta":
+                yield from self._text(piece.get("text"), index)
+            case "thinking" | "thinking_delta":
+                if text := string(piece.get("thinking")):
+                    yield Thinking(len(text))
+
+
+def _usage(value: object) -> Usage:
+    usage = mapping(value)
+    return Usage(
+        input_tokens=number(usage.get("input_tokens")),
+        cache_read_tokens=number(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=number(usage.get("cache_creation_input_tokens")),
+        output_tokens=number(usage.get("output_tokens")),
+    )

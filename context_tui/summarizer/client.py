@@ -1,0 +1,256 @@
+"""Calls of a model endpoint: the only module that touches the network. Import it where a call is made, not before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from context_tui.errors import SummarizerError
+from context_tui.summarizer import anthropic, openai
+from context_tui.summarizer.decoder import Decoder
+from context_tui.summarizer.events import Event, Failure, Note
+from context_tui.summarizer.failures import CallFailed, one_line, server_error, status_failure
+from context_tui.summarizer.reply import Reply, Summary
+from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.settings import Endpoint, Key
+from context_tui.summarizer.wire import declared_tools, encode
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds until a server that does not take the connection counts as unreachable."""
+
+MAX_ERROR_BYTES = 64 * 1024
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+"""More than any summary takes, keep-alives and envelopes included: an endless reply must not fill the memory."""
+
+_UNRESOLVED = ("Name or service", "name resolution", "nodename", "getaddrinfo", "No address")
+
+OnEvent = Callable[[Event], None]
+
+
+async def stream(
+    endpoint: Endpoint, request: SummaryRequest, *, transport: httpx.AsyncBaseTransport | None = None
+) -> AsyncGenerator[Event, None]:
+    """Send the request and yield the reply's events as they come; the last is a ``Failure`` if the reply is not whole.
+
+    Closing the iterator or cancelling the task closes the connection at once; nothing waits for the server.
+
+    Raises:
+        CallFailed: there was no reply, or the connection broke inside it.
+    """
+    for note in declared_tools(request)[1]:
+        yield Note(note)
+    # The limit's name is the one thing that compatible servers disagree on: asked wrongly, they say which they want.
+    limits = list(openai.LIMITS if endpoint.kind == "openai" else ("",))
+    while limits:
+        limit = limits.pop(0)
+        decoder = anthropic.AnthropicDecoder() if endpoint.kind == "anthropic" else openai.OpenAIDecoder()
+        try:
+            async with (
+                _client(endpoint, transport) as client,
+                client.stream("POST", endpoint.url, content=_body(endpoint, request, limit)) as response,
+            ):
+                if response.status_code == 200:
+                    async with aclosing(_events(response, decoder, endpoint)) as events:
+                        async for event in events:
+                            yield event
+                    return
+                text = endpoint.redacted((await _read(response)).decode("utf-8", "replace"))
+                if not (limits and limits[0] in server_error(text).message):
+                    raise _refused(response, endpoint, text)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            if decoder.complete:  # all was said before the connection broke
+                for event in decoder.finish():
+                    yield event
+                return
+            raise _broken(error, endpoint) from None
+
+
+async def summarize(
+    endpoint: Endpoint,
+    request: SummaryRequest,
+    on_event: OnEvent | None = None,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Summary:
+    """One call of one endpoint.
+
+    Args:
+        endpoint: who is asked.
+        request: what is asked.
+        on_event: told each event as it comes, for progress and a live draft.
+        transport: another way to carry requests, for tests.
+
+    Raises:
+        CallFailed: there is no whole summary; ``kind`` says why, ``partial`` holds the text that came.
+    """
+    started = time.monotonic()
+    reply = Reply()
+    try:
+        async with aclosing(stream(endpoint, request, transport=transport)) as events:
+            async for event in events:
+                reply.add(event)
+                if on_event is not None:
+                    on_event(event)
+    except CallFailed as failed:
+        failed.partial = reply.text
+        raise
+    return reply.summary(endpoint.host, endpoint.model, request.max_tokens, time.monotonic() - started)
+
+
+async def summarize_with_fallback(
+    endpoints: Sequence[Endpoint],
+    request: SummaryRequest,
+    on_event: OnEvent | None = None,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Summary:
+    """Ask the first endpoint and, when that fails, the next: agent-sdk asks a small model, then the session's own.
+
+    A ``Note`` with ``restart`` tells of each change of endpoint.
+
+    Raises:
+        CallFailed: all of them failed; the last one's failure, with the earlier ones in its text.
+    """
+    failures: list[CallFailed] = []
+    for endpoint in endpoints:
+        if failures and on_event is not None:
+            on_event(Note(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", restart=True))
+        try:
+            summary = await summarize(endpoint, request, on_event, transport=transport)
+        except CallFailed as failed:
+            failures.append(failed)
+        else:
+            return replace(summary, notes=(*map(str, failures), *summary.notes))
+    if not failures:
+        raise SummarizerError("no endpoint to ask; name a summarizer")
+    last = failures[-1]
+    text = " | then: ".join(str(failed) for failed in failures)
+    raise CallFailed(last.kind, text, last.partial)
+
+
+def summarize_blocking(
+    endpoints: Sequence[Endpoint], request: SummaryRequest, on_event: OnEvent | None = None
+) -> Summary:
+    """``summarize_with_fallback`` for the command line; an interrupt closes the connection and passes on.
+
+    Raises:
+        CallFailed: as there.
+    """
+    return asyncio.run(summarize_with_fallback(endpoints, request, on_event))
+
+
+class _KeyAuth(httpx.Auth):
+    """Puts the key into the headers inside httpx, so that no variable of ours ever holds it."""
+
+    def __init__(self, key: Key, bearer: bool) -> None:
+        self._key = key
+        self._bearer = bearer
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._bearer:
+            request.headers["Authorization"] = f"Bearer {self._key.reveal()}"
+        else:
+            request.headers["x-api-key"] = self._key.reveal()
+        yield request
+
+
+def _client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
+    """A client for one call. Redirects are never followed: they could lead to a host that nobody named."""
+    headers = {"content-type": "application/json", "user-agent": "context-tui"}
+    if endpoint.kind == "anthropic":
+        headers["anthropic-version"] = anthropic.VERSION
+    bearer = endpoint.bearer or endpoint.kind == "openai"
+    try:
+        return httpx.AsyncClient(
+            auth=_KeyAuth(endpoint.key, bearer) if endpoint.key else None,
+            headers=headers,
+            timeout=httpx.Timeout(endpoint.read_timeout, connect=CONNECT_TIMEOUT),
+            follow_redirects=False,
+            transport=transport,
+        )
+    except (OSError, ValueError, ImportError) as error:  # a bad proxy or certificate setting of the environment
+        remedy = "check the proxy and certificate variables"
+        message = f"no connection to {endpoint.host} can be set up ({one_line(str(error))}); {remedy}"
+        raise CallFailed("unreachable", message) from None
+
+
+def _body(endpoint: Endpoint, request: SummaryRequest, limit: str) -> bytes:
+    body: dict[str, Any]
+    if endpoint.kind == "anthropic":
+        body = anthropic.body(request, endpoint.model)
+    else:
+        body = openai.body(request, endpoint.model, limit)
+    return encode(body)
+
+
+async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint) -> AsyncGenerator[Event, None]:
+    """The decoded body; reading stops at the reply's own end."""
+    if "text/html" in response.headers.get("content-type", ""):
+        yield Failure("malformed", "", "a web page")
+        return
+    size = 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        for event in decoder.feed(chunk):
+            yield _clean(event, endpoint)
+        if decoder.ended:
+            return
+        if size > MAX_REPLY_BYTES:
+            yield Failure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
+            return
+    for event in decoder.finish():
+        yield _clean(event, endpoint)
+
+
+def _clean(event: Event, endpoint: Endpoint) -> Event:
+    return replace(event, message=endpoint.redacted(event.message)) if isinstance(event, Failure) else event
+
+
+async def _read(response: httpx.Response) -> bytes:
+    """The body of an error, decompressed, as far as it matters."""
+    body = b""
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > MAX_ERROR_BYTES:
+            break
+    return body[:MAX_ERROR_BYTES]
+
+
+def _refused(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFailed:
+    headers = response.headers
+    location = endpoint.redacted(headers.get("location", ""))
+    return status_failure(
+        endpoint, response.status_code, text, retry_after=headers.get("retry-after", ""), location=location
+    )
+
+
+def _broken(error: Exception, endpoint: Endpoint) -> CallFailed:
+    """The failure that an exception of httpx means."""
+    host, said = endpoint.host, str(error)
+    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+        what = f"{host} took no connection within {CONNECT_TIMEOUT:.0f} s"
+        return CallFailed("unreachable", f"{what}; check the base URL and the network")
+    if isinstance(error, httpx.TimeoutException):
+        waited = f"{endpoint.read_timeout:g} s"
+        remedy = "it may be busy or hung: try again, or raise read_timeout in the configuration file"
+        return CallFailed("timeout", f"{host} sent nothing for {waited}; {remedy}")
+    if isinstance(error, httpx.ProxyError):
+        return CallFailed("unreachable", f"the proxy before {host} failed ({one_line(said)}); check its settings")
+    if isinstance(error, httpx.ConnectError):
+        if "CERTIFICATE" in said or "SSL" in said:
+            return CallFailed("tls", f"no secure connection to {host} ({one_line(said)}); check the base URL")
+        if any(words in said for words in _UNRESOLVED):
+            return CallFailed("unresolved", f"there is no host {host}; check the base URL and the network")
+        return CallFailed("refused", f"{host} refuses the connection; start the server, or check the base URL")
+    if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+        return CallFailed("disconnected", f"the connection to {host} broke before the reply was complete; try again")
+    if isinstance(error, httpx.DecodingError):
+        return CallFailed("malformed", f"the answer of {host} cannot be decompressed; try again")
+    # What is left quotes what was sent (URLs, headers): the class alone must do.
+    return CallFailed("unreachable", f"the call of {host} failed ({type(error).__name__}); check the base URL")

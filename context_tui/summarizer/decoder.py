@@ -1,0 +1,156 @@
+"""From reply bytes to events: what the wire formats share.
+
+A format says what one JSON object of its stream means; everything around that is here. Learned from real servers:
+the body's end is not the reply's end, errors arrive inside a 200 stream, a server that ignores ``stream`` sends one
+JSON object, keep-alives are no events, and a surrogate pair can be split over two deltas.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from context_tui.session.jsontext import loads
+from context_tui.summarizer.events import Event, Failure, Text, Usage
+from context_tui.summarizer.sse import Parser, ServerEvent
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Decoder(ABC):
+    """Incremental decoder of one reply: ``feed`` bytes, then ``finish``.
+
+    Attributes:
+        complete: the reply's own end was seen.
+        ended: nothing that follows can matter, reading may stop.
+    """
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.ended = False
+        self._parser = Parser()
+        self._whole: bytearray | None = None  # the body, once it turned out to be one JSON object
+        self._started = False
+        self._usage = Usage()
+        self._half = ""  # first half of a surrogate pair, waiting for the second
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that *chunk* completes."""
+        if self.ended:
+            return []
+        if not self._started:
+            chunk = chunk.lstrip()
+            if not chunk:
+                return []
+            self._started = True
+            if chunk.startswith(b"{"):  # no field name of an event stream starts so
+                self._whole = bytearray()
+        if self._whole is not None:
+            self._whole += chunk
+            return []
+        return list(self._decoded(self._parser.feed(chunk)))
+
+    def finish(self) -> list[Event]:
+        """The events that only the end of the body completes; the last is a ``Failure`` when the reply is not whole."""
+        if self.ended:
+            return []
+        events: list[Event] = []
+        if self._whole is not None:
+            events += self._one_object(bytes(self._whole))
+        else:
+            events += self._decoded(self._parser.finish(), last=True)
+        if self._half:
+            events.append(Text("\ufffd"))
+            self._half = ""
+        if not self.complete and not self.ended:
+            events.append(Failure("cut"))
+        self.ended = True
+        return events
+
+    @abstractmethod
+    def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
+        """The events in one object of the stream; sets ``complete`` and ``ended``."""
+
+    @abstractmethod
+    def _reply(self, data: dict[str, Any]) -> Iterator[Event]:
+        """The events in a whole reply, from a server that does not stream."""
+
+    def _decoded(self, received: Iterable[ServerEvent], last: bool = False) -> Iterator[Event]:
+        for event in received:
+            if self.ended:
+                return
+            if event.data.strip() == "[DONE]":
+                self.complete = self.ended = True
+                return
+            try:
+                data = loads(event.data)
+            except ValueError:
+                if last:
+                    return  # torn by the end of the stream
+                yield self._fail("malformed", "", event.data)
+                return
+            if isinstance(data, dict):
+                yield from self._object(event.event, data)
+            elif event.event == "error":
+                yield self._fail("error", "", string(data))
+
+    def _object(self, event: str, data: dict[str, Any]) -> Iterator[Event]:
+        error = data.get("error")
+        if error or event == "error" or data.get("type") == "error":
+            details = error if isinstance(error, dict) else {}
+            message = details.get("message") or data.get("message") or (error if isinstance(error, str) else "")
+            yield self._fail("error", string(details.get("type") or details.get("code")), string(message))
+        else:
+            yield from self._piece(data)
+
+    def _one_object(self, body: bytes) -> Iterator[Event]:
+        try:
+            data = loads(body)
+        except ValueError:
+            if body.rstrip().endswith(b"}"):
+                yield self._fail("malformed", "", body.decode("utf-8", "replace"))
+            return  # torn
+        if data.get("error") or data.get("type") == "error":
+            yield from self._object("error", data)
+        else:
+            yield from self._reply(data)
+
+    def _fail(self, kind: str, type_: str, message: str) -> Failure:
+        self.ended = True
+        return Failure(kind, type_, message)
+
+    def _text(self, text: object, index: int = 0) -> Iterator[Text]:
+        """A text event, unless there is nothing to tell; always encodable."""
+        if not isinstance(text, str) or not text:
+            return
+        text, self._half = self._half + text, ""
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        if _SURROGATE.search(text):
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if text:
+            yield Text(text, index)
+
+    def _used(self, report: Usage) -> Iterator[Usage]:
+        """A usage event, when *report* changes what is known."""
+        merged = self._usage.merged(report)
+        if merged != self._usage:
+            self._usage = merged
+            yield merged
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """*value* if it is an object, else an empty one: servers send null where an object belongs."""
+    return value if isinstance(value, dict) else {}
+
+
+def number(value: object) -> int | None:
+    """*value* if it is a count of tokens."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def string(value: object) -> str:
+    """*value* as text; nothing for null."""
+    return "" if value is None else str(value)

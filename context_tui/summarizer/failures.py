@@ -1,0 +1,149 @@
+"""What can go wrong with a model endpoint, each as one line: what, where, remedy.
+
+The bodies of real servers' errors come in five shapes (an ``error`` object with or without a ``type`` around it, an
+``error`` string, plain text, nothing), and the shape does not follow the API that was called.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from context_tui.errors import SummarizerError
+from context_tui.sanitize import sanitize_line
+from context_tui.session.jsontext import loads
+from context_tui.summarizer.settings import Endpoint
+
+QUOTE_LENGTH = 200
+"""Characters of a server's own words that an error repeats."""
+
+SHORTEN = "summarise a smaller part, or use a model with a larger window"
+
+_LIMITS = (  # how servers say "too long", with the prompt's tokens and the limit, as far as they tell
+    re.compile(r"request \((?P<prompt>\d+) tokens\) exceeds the available context size \((?P<limit>\d+) tokens\)"),
+    re.compile(r"prompt is too long(?:: (?P<prompt>\d+) tokens > (?P<limit>\d+))?"),
+    re.compile(r"exceed context limit: (?P<prompt>\d+ \+ \d+) > (?P<limit>\d+)"),
+    re.compile(r"maximum context length is (?P<limit>\d+) tokens(?:.{0,60}?(?P<prompt>\d+) tokens)?"),
+    re.compile(r"exceed the configured limit of (?P<limit>\d+) tokens(?:.{0,60}?(?P<prompt>\d+) tokens)?"),
+)
+_TOO_LONG = frozenset({"exceed_context_size_error", "context_length_exceeded", "request_too_large"})
+_OVERLOADED = frozenset({"overloaded_error", "unavailable_error"})
+_LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded"})
+
+
+class CallFailed(SummarizerError):
+    """One call of a model failed.
+
+    Attributes:
+        kind: which failure, for programs: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
+            not_found, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
+            thinking_only, refusal, tool_call.
+        partial: the text that had come until then.
+    """
+
+    def __init__(self, kind: str, message: str, partial: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.partial = partial
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """An error in a server's words: its type or code, its message, and a prompt's and a limit's tokens if told."""
+
+    type: str = ""
+    message: str = ""
+    prompt_tokens: str = ""
+    limit_tokens: str = ""
+    too_long: bool = False
+
+
+def one_line(text: str, length: int = QUOTE_LENGTH) -> str:
+    """Text from elsewhere, fit for an error message: one line, nothing that a terminal acts on, at most *length*."""
+    line = sanitize_line(" ".join(text[: 20 * length].split()))
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def server_error(body: str) -> ServerError:
+    """Read the body of an error, whatever its shape."""
+    try:
+        data = loads(body)
+    except ValueError:
+        return described("", body)
+    if not isinstance(data, dict):
+        return described("", body)
+    error = data.get("error")
+    details: dict[str, Any] = error if isinstance(error, dict) else data
+    message = error if isinstance(error, str) else details.get("message") or details.get("detail") or ""
+    # A code can say more than a type (context_length_exceeded), but is often just the status.
+    code = details.get("code")
+    kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
+    told = described(str(kind or ""), str(message))
+    if details.get("n_prompt_tokens") and details.get("n_ctx"):
+        return ServerError(told.type, told.message, str(details["n_prompt_tokens"]), str(details["n_ctx"]), True)
+    return told
+
+
+def described(type_: str, message: str) -> ServerError:
+    """An error of this type and message, with the numbers that the message tells."""
+    for pattern in _LIMITS:
+        if found := pattern.search(message):
+            numbers = found.groupdict()
+            return ServerError(type_, message, numbers.get("prompt") or "", numbers.get("limit") or "", True)
+    return ServerError(type_, message, too_long=type_ in _TOO_LONG)
+
+
+def in_words(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
+    """The failures that a server's words tell, with whatever status they came; nothing for all others."""
+    if error.too_long:
+        tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
+        limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
+        what = f"the prompt is too long for the model at {host}{tokens}{limit}"
+        return CallFailed("too_long", f"{what}; {SHORTEN}", partial)
+    said = f" ({one_line(error.message)})" if error.message.strip() else ""
+    if error.type in _LIMITED:
+        return CallFailed("rate_limited", f"{host} limits the rate of requests{said}; try again later", partial)
+    if error.type in _OVERLOADED:
+        return CallFailed("overloaded", f"{host} is overloaded or not ready{said}; try again later", partial)
+    return None
+
+
+def status_failure(
+    endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
+) -> CallFailed:
+    """The failure that a response with another status than 200 means.
+
+    Args:
+        endpoint: who was asked.
+        status: the HTTP status.
+        body: the body as text, already without the key.
+        retry_after: the header of that name.
+        location: the header of that name, without the key.
+    """
+    host, error = endpoint.host, server_error(body)
+    said = f"{status}: {one_line(error.message)}" if error.message.strip() else f"{status}"
+    wait = f"try again in {retry_after[:9]} s" if retry_after.isdecimal() else "try again later"
+    if 300 <= status < 400:
+        to = f" to {one_line(location)}" if location else ""
+        return CallFailed("redirect", f"{host} redirects{to} ({status}); give the final address as the base URL")
+    if status in (401, 403):
+        what, remedy = ("refused the key", "check") if endpoint.key else ("wants a key", "set")
+        return CallFailed("auth", f"{host} {what} ({said}); {remedy} {endpoint.key_name}")
+    if status == 404 and "model" in error.message.lower():
+        return CallFailed("not_found", f"{host} does not know the model {endpoint.model} ({said}); name another one")
+    if status in (404, 405):
+        remedy = "check the base URL and the kind of endpoint"
+        return CallFailed("not_found", f"{host} has nothing at {urlsplit(endpoint.url).path} ({said}); {remedy}")
+    if status == 429:
+        return CallFailed("rate_limited", f"{host} limits the rate of requests ({said}); {wait}")
+    if told := in_words(host, error):
+        return told
+    if status == 413:
+        return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN}")
+    if status in (503, 529):
+        return CallFailed("overloaded", f"{host} is overloaded or not ready ({said}); {wait}")
+    if status >= 500:
+        return CallFailed("server", f"{host} failed ({said}); try again, or look at the server's log")
+    return CallFailed("rejected", f"{host} rejected the request ({said}); check the model and the parameters")

@@ -1,0 +1,231 @@
+"""Where a summary is asked for: flag over environment over configuration file over default.
+
+Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_TUI_CONFIG``, else
+``$XDG_CONFIG_HOME/context-tui/config.toml``::
+
+    [summarizer.anthropic]
+    model = "claude-haiku-4-5"
+    base_url = "http://localhost:8080"
+    read_timeout = 600
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args
+from urllib.parse import urlsplit, urlunsplit
+
+from context_tui.errors import SummarizerError
+
+Kind = Literal["anthropic", "openai"]
+"""The wire format of an endpoint."""
+
+READ_TIMEOUT = 300.0
+"""Seconds without a byte until an endpoint counts as hung: a local server may read a long prompt in silence."""
+
+_MODELS: Mapping[Kind, str] = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5-mini"}
+_URLS: Mapping[Kind, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+_PATHS: Mapping[Kind, str] = {"anthropic": "/messages", "openai": "/chat/completions"}
+_KEYS: Mapping[Kind, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
+    "openai": ("OPENAI_API_KEY",),
+}
+_FILE_KEYS = ("model", "base_url", "read_timeout")
+_SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
+
+
+class Key:
+    """A secret that prints as ``[key]`` wherever it is shown, and cannot be pickled."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The secret itself, for a header."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "[key]"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is not written anywhere")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model behind an API.
+
+    Attributes:
+        kind: the wire format.
+        base_url: http(s), with or without the trailing ``/v1``.
+        model: the model to ask for.
+        key: what authorises us, or None for servers that want nothing.
+        read_timeout: seconds without a byte until the server counts as hung.
+        bearer: whether an Anthropic key goes in ``Authorization`` rather than ``x-api-key``.
+    """
+
+    kind: Kind
+    base_url: str
+    model: str
+    key: Key | None = None
+    read_timeout: float = READ_TIMEOUT
+    bearer: bool = False
+
+    @property
+    def host(self) -> str:
+        """Host and port, for display."""
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+    @property
+    def url(self) -> str:
+        """The address to post to. A base without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` stays as it is."""
+        parts = urlsplit(self.base_url)
+        path = parts.path.rstrip("/").removesuffix(_PATHS[self.kind]).rstrip("/")
+        if not re.search(r"/v\d", path):
+            path += "/v1"
+        return urlunsplit((parts.scheme, parts.netloc, path + _PATHS[self.kind], parts.query, ""))
+
+    @property
+    def key_name(self) -> str:
+        """The environment variable to name in advice about the key."""
+        return _KEYS[self.kind][0 if self.bearer or self.kind == "openai" else 1]
+
+    def redacted(self, text: str) -> str:
+        """*text* without the key: some servers repeat it in their errors."""
+        return text.replace(self.key.reveal(), "[key]") if self.key else text
+
+
+def resolve(
+    kind: str,
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Endpoint:
+    """The endpoint that flags, environment and configuration file name together.
+
+    Args:
+        kind: ``anthropic`` or ``openai``.
+        model: the flag, if given.
+        base_url: the flag, if given.
+        environ: the environment; the process's own by default.
+        config: the configuration file; by default the one that the environment names.
+
+    Raises:
+        SummarizerError: an unknown kind, an unusable URL, key or file, or no key for a service that wants one.
+    """
+    if kind not in get_args(Kind):
+        raise SummarizerError(f"no summarizer is called {kind!r}; there are {', '.join(get_args(Kind))}")
+    chosen: Kind = "anthropic" if kind == "anthropic" else "openai"
+    environ = os.environ if environ is None else environ
+    filed = _from_file(config, environ).get(chosen, {})
+    prefix = chosen.upper()
+    named_url = base_url or _variable(environ, f"{prefix}_BASE_URL") or filed.get("base_url")
+    url = _checked_url(named_url or _URLS[chosen])
+    variable, key = _key(chosen, environ)
+    if key is None and named_url is None:
+        wanted = " or ".join(reversed(_KEYS[chosen]))
+        raise SummarizerError(f"no key for {_URLS[chosen]}: set {wanted}, or name another server by its base URL")
+    return Endpoint(
+        kind=chosen,
+        base_url=url,
+        model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or _MODELS[chosen],
+        key=key,
+        read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
+        bearer=variable != "ANTHROPIC_API_KEY" and key is not None,
+    )
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """The configuration file's place."""
+    if named := environ.get("CONTEXT_TUI_CONFIG"):
+        return Path(named)
+    home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
+    return Path(home) / "context-tui" / "config.toml"
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name, "").strip()
+
+
+def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
+    """The first variable that holds a key, and the key."""
+    for name in _KEYS[kind]:
+        if value := _variable(environ, name):
+            # What no header can carry would be quoted, key and all, by the errors further down.
+            if not (value.isascii() and value.isprintable()):
+                raise SummarizerError(f"{name} holds characters that no key has; set it again")
+            return name, Key(value)
+    return "", None
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url.strip())
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+        parts = urlsplit("")
+    if "@" in parts.netloc or ("@" in url and not valid):  # perhaps a password: not to be repeated
+        raise SummarizerError("the base URL holds a user or a password; leave it out, keys come from the environment")
+    if not valid or not url.isprintable() or " " in url.strip():
+        raise SummarizerError(f"{url!r} is no base URL; give one like http://localhost:8080")
+    return url.strip()
+
+
+def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The ``[summarizer]`` table of the configuration file, checked; empty when there is no file."""
+    path = config or config_path(environ)
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if config or environ.get("CONTEXT_TUI_CONFIG"):
+            raise SummarizerError(f"{path} does not exist; it is named as the configuration file") from None
+        return {}
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise SummarizerError(f"{path} cannot be read as TOML ({error}); correct it") from None
+    for name in data:  # other tables belong to other parts of the program
+        if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
+            _unknown(path, name, ["summarizer"])
+    table = _table(path, "summarizer", data.get("summarizer", {}))
+    for name, value in table.items():
+        if name not in get_args(Kind):
+            _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in get_args(Kind)])
+        _check_endpoint(path, f"summarizer.{name}", _table(path, f"summarizer.{name}", value))
+    return table
+
+
+def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
+    for name, value in table.items():
+        if name.lower().replace("-", "_") in _SECRET_KEYS:
+            kind: Kind = "anthropic" if where.endswith("anthropic") else "openai"
+            remedy = f"remove it and set {_KEYS[kind][-1]}"
+            raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
+        if name not in _FILE_KEYS:
+            _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
+        if name == "read_timeout":
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise SummarizerError(f"{path}: {where}.{name} is not a number of seconds above 0; correct it")
+        elif not isinstance(value, str) or not value.strip():
+            raise SummarizerError(f"{path}: {where}.{name} is not a text; put it in quotes")
+
+
+def _table(path: Path, where: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise SummarizerError(f"{path}: {where} is not a table; write [{where}] and one setting a line below it")
+    return value
+
+
+def _unknown(path: Path, name: str, known: list[str]) -> NoReturn:
+    near = get_close_matches(name, known, n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    raise SummarizerError(f"{path}: {name} is not a setting; {hint}")

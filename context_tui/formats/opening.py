@@ -52,10 +52,7 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
         UnreadableSession: there is none.
     """
     path, session_id = split_spec(spec)
-    if path.is_dir():
-        found = _in_directory(path)
-    else:
-        found = format_of(path).sessions(path)
+    found = _in_directory(path) if path.is_dir() else format_of(path).sessions(path)
     if session_id is not None:
         found = [info for info in found if info.id == session_id]
         if not found:

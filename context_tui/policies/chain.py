@@ -9,7 +9,8 @@ from pydantic import BeforeValidator
 
 from context_tui.compaction.plan import Change, Plan, Trigger
 from context_tui.errors import PlanError
-from context_tui.policies.base import LoopCurve, Params, Policy, param
+from context_tui.policies.base import LoopCurve, Policy, param
+from context_tui.policies.base import Params as BaseParams
 from context_tui.policies.moment import Moment
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
@@ -19,7 +20,7 @@ def _names(value: Any) -> Any:
     return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
-class ChainParams(Params):
+class ChainParams(BaseParams):
     """Which policies, in order, and the parameters of each that differ from its defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(_names)] = param(
@@ -34,12 +35,12 @@ class Chain(LoopCurve):
     name: ClassVar[str] = "chain"
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
-    Params: ClassVar[type[Params]] = ChainParams
+    Params: ClassVar[type[BaseParams]] = ChainParams
 
     def __init__(self, policies: dict[str, Policy]) -> None:
         self._policies = policies
 
-    def steps(self, params: ChainParams) -> list[tuple[Policy, Params]]:
+    def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
         """Each policy with its parameters.
 
         Raises:

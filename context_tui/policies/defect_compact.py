@@ -126,7 +126,7 @@ def _prepare(block: dict[str, Any]) -> dict[str, Any]:
     if body is None:
         body = ""
     if is_block_list(body):
-        body = "".join(_part(part) for part in body)
+        body = "".join(_part(part) for part in body if isinstance(part, dict))
     elif not isinstance(body, str):
         encoded = compact_json(body)
         if len(encoded) <= RESULT_LIMIT:

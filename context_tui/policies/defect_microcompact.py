@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from context_tui.compaction.plan import Change, Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
@@ -79,8 +78,3 @@ class DefectMicrocompact(LoopCurve):
             return Plan(self.name, params, context, trigger, reason=small if old else none, kept=kept)
         report = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after, "cleared": len(changes)}
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept)
-
-    def curve(self, context: Context, params: Params, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
-        if name != "microcompact_ratio":
-            return super().curve(context, params, moment, name, values)
-        return [self.plan(context, params, moment).tokens_after] * len(values)  # type: ignore[arg-type]

@@ -11,13 +11,8 @@ from context_tui.policies.base import LoopCurve, Params, nothing, param
 from context_tui.policies.moment import Moment
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import BlockFlag, Kind
-from context_tui.session.markers import KODA_STUB
+from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
 from context_tui.tokens.measured import measured
-
-COMPACTABLE = (
-    *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
-    *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
-)
 
 
 def _split(value: Any) -> Any:
@@ -31,7 +26,7 @@ class KodaMicrocompactParams(Params):
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a smaller result is not eligible (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(_split)] = param(
-        COMPACTABLE, "tools whose results may be cleared; case counts", "tools"
+        KODA_COMPACTABLE, "tools whose results may be cleared; case counts", "tools"
     )
 
 

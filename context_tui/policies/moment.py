@@ -1,15 +1,14 @@
-"""What a runtime knows at the moment it looks: what it believes its size to be, what was recorded, how long it idled."""
+"""What a runtime knows at the moment it looks: the size it believes, what was recorded, how long it idled."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Role, Usage
 from context_tui.session.window import Window
 from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import last_request
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,6 @@ class Moment:
     window: Window
     input_includes_cache: bool = False
     forced: bool = False
-
-
-def last_request(context: Context, before: int | None = None) -> int:
-    """Row of the last request of the context's epoch that ended before message *before* (default: its point), or -1."""
-    facts = context.facts
-    end = context.at if before is None else before
-    row = bisect_right(facts.request_message, end - 1) - 1
-    return row if row >= 0 and facts.request_message[row] >= context.epoch_start else -1
 
 
 def believed_at(context: Context, position: int, request: int) -> int:
@@ -82,18 +73,3 @@ def moment_of(
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
     )
-
-
-def assistant_runs(facts: Facts, length: int) -> list[int]:
-    """Messages before which a runtime called its model: every assistant message, ascending."""
-    return [message for message in range(length) if facts.role[message] == Role.ASSISTANT]
-
-
-def gaps(facts: Facts, length: int) -> list[tuple[int, float]]:
-    """Every (message, idle seconds) at which a user message follows an assistant one."""
-    return [
-        (after, (facts.time[after] - facts.time[before]) / 1000)
-        for before, after in pairwise(range(length))
-        if facts.role[before] == Role.ASSISTANT and facts.role[after] == Role.USER
-        if facts.time[before] >= 0 and facts.time[after] >= 0
-    ]

@@ -28,7 +28,7 @@ class Context:
     """Messages of a session in prompt order, as of just before message ``at``.
 
     ``order`` holds message indexes; ``epoch_start`` is the first message that came after the compaction which began
-    the epoch (0 when there was none); ``replaced`` maps the rows of tool_results to the bodies that stand in their place.
+    the epoch (0 when there was none); ``replaced`` maps rows of tool_results to the bodies that stand in their place.
     """
 
     facts: Facts

@@ -53,7 +53,8 @@ def loads_all(data: bytes | str) -> list[Any]:
         ValueError: what stands between or behind them is not JSON.
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig", "surrogatepass")
-    decoder, values, at = json.JSONDecoder(), [], 0
+    values: list[Any] = []
+    decoder, at = json.JSONDecoder(), 0
     while True:
         while at < len(text) and text[at] in " \t\r\n":
             at += 1

@@ -22,3 +22,9 @@ KODA_SUMMARY = "[Compacted conversation summary]"
 
 CLAUDE_CODE_SUMMARY = "This session is being continued from a previous conversation"
 """Start of the user message that Claude Code's compaction puts first."""
+
+KODA_COMPACTABLE = (
+    *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
+    *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
+)
+"""Tools whose results koda takes to be re-runnable."""

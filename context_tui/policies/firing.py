@@ -1,0 +1,80 @@
+"""Where along a session a policy's trigger fires: every moment at which its runtime looks, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.moment import Moment
+from context_tui.session.context import context_at
+from context_tui.session.facts import Facts, Kind, MessageFlag, Role
+from context_tui.session.session import Session
+from context_tui.tokens.measured import Measured
+
+
+def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
+    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
+    facts, window, length = session.facts, session.window, len(session)
+    epochs = [0, *(c.message + 1 for c in facts.compactions if c.kind == "full"), length + 1]
+    request = 0
+    for begin, end in pairwise(epochs):
+        last = min(end - 1, length)
+        if begin > last:
+            continue
+        context = context_at(facts, last)
+        sums = Measured(context)
+        baseline, reply, asked = None, 0, False
+        idle_from = -1
+        position = 0
+        for at in range(begin, last + 1):
+            while position < len(context.order) and context.order[position] < at:
+                if facts.role[context.order[position]] == Role.ASSISTANT:
+                    asked, idle_from = True, facts.time[context.order[position]]
+                position += 1
+            while request < len(facts.requests) and facts.request_message[request] < at:
+                if facts.request_message[request] >= context.epoch_start:
+                    baseline, reply = request, sums.position_of.get(facts.request_message[request], position)
+                request += 1
+            if at < length and not phases & phases_at(facts, at):
+                continue
+            usage = facts.requests[baseline] if baseline is not None else None
+            believed = (
+                sums.prefix[position] if usage is None else usage.context + sums.prefix[position] - sums.prefix[reply]
+            )
+            idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
+            yield Moment(at, believed, usage, idle, at >= length, asked, window, facts.input_includes_cache)
+
+
+def phases_at(facts: Facts, at: int) -> frozenset[str]:
+    """When a runtime looks just before message *at*."""
+    found = set()
+    if facts.role[at] == Role.ASSISTANT:
+        found.add("before_call")
+        if at and any(facts.kind[block] == Kind.TOOL_RESULT for block in facts.blocks_of(at - 1)):
+            found.add("after_tools")
+    elif facts.flags[at] & MessageFlag.TURN_START:
+        found.add("user_turn")
+    return frozenset(found)
+
+
+def first_fire(session: Session, policy: Policy, params: Params) -> int | None:
+    """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
+    found = next((m.at for m in moments(session, policy.phases) if policy.trigger(m, params).fires), None)
+    return found
+
+
+def fires(session: Session, policy: Policy, params: Params) -> list[int]:
+    """The messages before which the trigger begins to fire: the first of each run of moments at which it does."""
+    found, firing = [], False
+    for moment in moments(session, policy.phases):
+        now = policy.trigger(moment, params).fires
+        if now and not firing:
+            found.append(moment.at)
+        firing = now
+    return found
+
+
+def believed_series(session: Session) -> dict[int, int]:
+    """What baseline-plus-delta accounting believed before each model call: message to tokens."""
+    return {moment.at: moment.believed for moment in moments(session, frozenset({"before_call"}))}

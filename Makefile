@@ -8,7 +8,8 @@ JOBS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
-PIP := $(BIN)/python -m pip install --quiet --no-warn-script-location
+# Twice quiet: errors are shown, advice is not.
+PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check slow live bench snapshots build clean

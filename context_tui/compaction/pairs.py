@@ -75,7 +75,7 @@ def compare(before: list[Message], after: list[Message]) -> tuple[list[Orphan], 
     introduced: list[Orphan] = []
     for orphan in (*has.orphan_calls, *has.orphan_results):
         key = (orphan.kind, orphan.call_id)
-        (inherited if known[key] else introduced).append(orphan)
+        (inherited if known[key] > 0 else introduced).append(orphan)
         known[key] -= 1
     return inherited, introduced
 

@@ -1,0 +1,168 @@
+"""What can be said about a summary without understanding it, as a list to look at before it is accepted.
+
+From trials with small models: they copy the template, repeat one line until the limit, stop early while saying they
+are done, and name files that never existed. That a plan is told as a fact none of this can see.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from context_tui.session.jsontext import utf8_len
+from context_tui.summarizer.events import CUT_REASONS, Usage
+from context_tui.summarizer.request import Message
+from context_tui.summarizer.wire import blocks_of
+
+REPEATS = 3
+"""A line that stands this often is a loop."""
+
+_NOTHING = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"\[(?:insert|your|describe|list|add|fill|name|placeholder|todo|goal|summary|e\.g\.)\b[^\]\n]{0,80}\]"
+    r"|\{\{[^}\n]{0,80}\}\}|<(?:insert|your|describe|list|placeholder)\b[^>\n]{0,80}>|</?previous-summary>"
+    r"|lorem ipsum",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+_SUFFIXES = (
+    "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
+    "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
+)
+_PATH = re.compile(
+    r"(?<![\w/.~@-])(?:"
+    rf"[\w.~@+-]{{0,100}}(?:/[\w.@+-]{{1,100}}){{1,30}}\.(?:{_SUFFIXES})|(?:~|\.{{1,2}})?(?:/[\w.@+-]{{1,100}}){{2,30}}"
+    rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_SUFFIXES})"
+    r")(?![\w/-])"
+)
+_PRODUCT = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are no files
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: ``severity`` is what it means when it is not ok, ``detail`` says what was found."""
+
+    name: str
+    ok: bool
+    severity: Literal["error", "warning"]
+    detail: str
+
+
+def check(
+    summary: str,
+    head_messages: list[Message],
+    usage: Usage | None = None,
+    stop_reason: str = "",
+    sections: tuple[str, ...] = (),
+    max_tokens: int | None = None,
+) -> list[Check]:
+    """Every check of a summary, passed or not.
+
+    Args:
+        summary: the summary's text.
+        head_messages: what it stands for.
+        usage: the reply's tokens, if known.
+        stop_reason: why the model stopped, in its server's words.
+        sections: the headings that were asked for.
+        max_tokens: the limit that was asked for; a reply that reached it is cut, whatever the server says.
+    """
+    said = _said(head_messages)
+    missing = [name for name in sections if not _has_heading(summary, name)]
+    return [
+        _not_empty(summary),
+        _not_cut(usage, stop_reason, max_tokens, bool(sections) and sections[-1] in missing),
+        Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "all there"),
+        _not_looping(summary),
+        _no_template(summary, said),
+        _known_paths(summary, said),
+        _smaller(summary, said),
+    ]
+
+
+def _not_empty(summary: str) -> Check:
+    ok = bool(summary.strip())
+    return Check("not empty", ok, "error", f"{len(summary)} characters" if ok else "there is no text")
+
+
+def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool) -> Check:
+    used = usage.output_tokens if usage is not None else None
+    if stop_reason in CUT_REASONS:
+        detail = f"the model was stopped: {stop_reason}"
+    elif used is not None and max_tokens is not None and used >= max_tokens:
+        detail = f"{used} tokens written, all that were allowed"
+    elif lacks_end:
+        detail = "the last section is missing"
+    else:
+        return Check("not cut", True, "error", stop_reason or "nothing says so")
+    return Check("not cut", False, "error", detail)
+
+
+def _has_heading(summary: str, name: str) -> bool:
+    return any(line.strip(" #*:_0123456789.").casefold() == name.casefold() for line in summary.splitlines())
+
+
+def _not_looping(summary: str) -> Check:
+    counts: dict[str, int] = {}
+    for line in summary.splitlines():
+        if not _NOTHING.fullmatch(line):
+            counts[line.strip()] = counts.get(line.strip(), 0) + 1
+    worst = max(counts, key=lambda line: counts[line], default="")
+    if counts.get(worst, 0) >= REPEATS:
+        return Check("no loop", False, "error", f"{counts[worst]} times: {worst[:80]}")
+    tail = _repeated_tail(summary.rstrip())
+    detail = f"it ends with repetitions of: {tail[:80]}" if tail else "no line repeats"
+    return Check("no loop", not tail, "error", detail)
+
+
+def _repeated_tail(text: str) -> str:
+    """What the text ends with ``REPEATS`` times in a row, at most 300 characters of it: a loop without line breaks."""
+    for length in range(8, min(300, len(text) // REPEATS) + 1):
+        if text.endswith(text[-length:] * REPEATS) and len(set(text[-length:])) > 3:
+            return text[-length:]
+    return ""
+
+
+def _no_template(summary: str, said: str) -> Check:
+    found = _new(_PLACEHOLDER.findall(summary), said)
+    return Check("no template text", not found, "error", f"left in: {_list(found)}" if found else "none left")
+
+
+def _known_paths(summary: str, said: str) -> Check:
+    """Paths that the summary names must occur in what it stands for; a leading ``./``, ``~`` or ``/`` may differ."""
+    named = [path.rstrip(".") for path in _PATH.findall(_URL.sub(" ", summary))]
+    found = _new((path for path in named if not _PRODUCT.fullmatch(path)), said)
+    detail = f"not in the conversation: {_list(found)}" if found else "all occur in the conversation"
+    return Check("known paths", not found, "warning", detail)
+
+
+def _new(found: Any, said: str) -> list[str]:
+    """What does not occur in the conversation, each once."""
+    return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in said]
+
+
+def _smaller(summary: str, said: str) -> Check:
+    before, after = utf8_len(said) // 4, utf8_len(summary) // 4
+    detail = f"about {after} of {before} tokens"
+    return Check("smaller", after < before, "warning", detail)
+
+
+def _list(texts: list[str]) -> str:
+    more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
+    return ", ".join(islice(texts, 10)) + more
+
+
+def _said(messages: list[Message]) -> str:
+    """All strings of the messages, tool arguments and results included, one after the other."""
+    texts: list[str] = []
+    pending: list[Any] = [block for message in reversed(messages) for block in reversed(blocks_of(message))]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            pending += [v for key, v in value.items() if key not in ("type", "id", "tool_use_id", "signature", "data")]
+        elif isinstance(value, list):
+            pending += reversed(value)
+    return "\n".join(texts)

@@ -1,0 +1,156 @@
+"""A digest made by rules, for when no model is asked: deterministic, bounded, and nothing in it is invented.
+
+Every line under a heading quotes the recording (its white space collapsed, ``…`` where it is cut), or counts what was
+left out. What the agent concluded is only in there where it said so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.summarizer.request import Message
+from context_tui.summarizer.toolcalls import Call, Failed, answered
+from context_tui.summarizer.wire import blocks_of
+
+LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
+"""First line of every extract."""
+
+MAX_CHARS = 16_000
+"""Default bound, about 4,000 tokens: half of what a model's summary may use."""
+
+_MESSAGE, _NOTE, _ERROR, _COMMAND, _PATH = 1_200, 600, 400, 200, 300  # most characters of one quotation
+_ERRORS, _NOTES, _COMMANDS = 5, 3, 12  # the last so many
+
+
+@dataclass(frozen=True)
+class _Section:
+    """Quotations, oldest first, under a heading (and one below that); they get ``share`` of the space that is left."""
+
+    heading: str
+    below: str
+    items: list[str]
+    share: float
+
+
+def extract(messages: list[Message], previous_summary: str | None = None, max_chars: int = MAX_CHARS) -> str:
+    """The digest of a history.
+
+    Args:
+        messages: what is to be condensed.
+        previous_summary: an earlier summary's body; else the one that the history itself begins with is used.
+        max_chars: the most UTF-8 bytes (so at most as many characters) of the result.
+
+    Returns:
+        The label, then sections under the headings of a model's summary as far as they apply. Never larger than what
+        the history says, but for the label.
+    """
+    typed, notes, recorded = _said(messages)
+    calls = list(answered(messages))
+    earlier = previous_summary if previous_summary is not None else recorded
+    done = [call for call in calls if isinstance(call, Call)]
+    changed = _newest(path for call in done for path in call.changed)
+    read = [path for path in _newest(path for call in done for path in call.read) if path not in changed]
+    commands = _newest(call.command for call in done)
+    errors = [f"{call.tool}: {call.text}" if call.tool else call.text for call in calls if isinstance(call, Failed)]
+    sections = [
+        _Section("Goal", "", _quoted(typed[:1], 2 * _MESSAGE), 0.2),
+        _Section("Key Context", "Earlier summary", _lines(earlier), 0.25),
+        _Section("Key Context", "User messages", _quoted(typed[1:], _MESSAGE), 0.5),
+        _Section("Key Context", "Last notes of the assistant", _quoted(notes[-_NOTES:], _NOTE), 0.3),
+        _Section("Key Context", "Last errors", _quoted(errors[-_ERRORS:], _ERROR), 0.3),
+        _Section("Key Context", "Commands run", _quoted(commands[-_COMMANDS:], _COMMAND), 0.3),
+        _Section("Relevant Files", "Changed", _quoted(changed, _PATH), 0.6),
+        _Section("Relevant Files", "Read", _quoted(read, _PATH), 1.0),
+    ]
+    return _fitted(sections, min(max_chars, _size(messages, previous_summary)))
+
+
+def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
+    """What the user typed, what the assistant said, and the newest summary that stands in the history."""
+    typed: list[str] = []
+    notes: list[str] = []
+    summary = ""
+    for message in messages:
+        for block in blocks_of(message):
+            text = block.get("text")
+            if block.get("type") != "text" or not isinstance(text, str) or not text.strip() or block.get("injected"):
+                continue
+            if text.startswith((DEFECT_SUMMARY, SDK_SUMMARY, CLAUDE_CODE_SUMMARY, LABEL)):
+                summary = text.removeprefix(DEFECT_SUMMARY).removeprefix(SDK_SUMMARY).removesuffix(SDK_SUMMARY_END)
+            elif message.get("role") == "assistant":
+                notes.append(text)
+            elif not text.lstrip().startswith("<system-reminder>"):
+                typed.append(text)
+    return typed, notes, summary
+
+
+def _newest(values: Iterable[str]) -> list[str]:
+    """Each value once, ordered by its last occurrence."""
+    seen: dict[str, None] = {}
+    for value in values:
+        seen.pop(value, None)
+        seen[value] = None
+    return [value for value in seen if value.strip()]
+
+
+def _quoted(texts: list[str], length: int) -> list[str]:
+    """Each text as one bullet."""
+    return [f"- {_cut(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
+
+
+def _lines(text: str) -> list[str]:
+    """An earlier summary keeps its lines; its headings may not be taken for ours, nor its label."""
+    lines = (line.strip() for line in text.splitlines())
+    return [f"> {line}" for line in lines if line and line != LABEL]
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def _size(messages: list[Message], previous_summary: str | None) -> int:
+    """UTF-8 bytes of all that the history says."""
+    total = utf8_len(previous_summary or "")
+    for message in messages:
+        for block in blocks_of(message):
+            for key in ("text", "thinking", "content", "input"):
+                value = block.get(key, "")
+                total += utf8_len(value) if isinstance(value, str) else len(compact_json(value))
+    return total
+
+
+def _fitted(sections: list[_Section], space: int) -> str:
+    """As much of the sections as fits into so many bytes, the newest quotations of each first."""
+    parts = [LABEL]
+    space -= utf8_len(LABEL)
+    heading = ""
+    for section in sections:
+        above = "" if section.heading == heading else f"## {section.heading}\n"
+        title = above + (f"### {section.below}\n" if section.below else "")
+        chosen = _chosen(section.items, int(space * section.share) - utf8_len(title) - 2)
+        if not chosen:
+            continue
+        parts.append(title + "\n".join(chosen))
+        space -= utf8_len(parts[-1]) + 2
+        heading = section.heading
+    return "\n\n".join(parts)
+
+
+def _chosen(items: list[str], room: int) -> list[str]:
+    """The newest items that fit into so many bytes, the very newest cut if it must be, and how many are missing."""
+    room -= 40  # for the line that counts them
+    chosen: list[str] = []
+    for item in reversed(items):
+        size = utf8_len(item) + 1
+        if size > room:
+            if not chosen and room > 40:
+                chosen.append(item.encode("utf-8", "replace")[: room - 4].decode("utf-8", "ignore") + "…")
+            break
+        chosen.append(item)
+        room -= size
+    if chosen and len(chosen) < len(items):
+        chosen.append(f"({len(items) - len(chosen)} earlier left out)")
+    return chosen[::-1]

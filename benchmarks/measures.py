@@ -1,0 +1,184 @@
+"""Every budget as one small function: what was measured, and what it may be.
+
+Budgets are ratios to something measured in the same run wherever that is possible, so that they hold on slow machines.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.generate import generate
+from benchmarks.pty import DOWN, PAGE_DOWN, Terminal
+
+PYTHON = sys.executable
+COMMAND = str(Path(PYTHON).with_name("context-tui"))
+WORK = Path(__file__).parents[1] / ".bench"
+LARGE_BYTES = 500_000_000
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: ``value`` has to stay at or below ``budget``."""
+
+    what: str
+    value: float
+    budget: float
+    unit: str
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the budget holds."""
+        return self.value <= self.budget
+
+
+def session(size: int) -> Path:
+    """A session of about ``size`` bytes, made at most once."""
+    WORK.mkdir(exist_ok=True)
+    path = WORK / f"session-{size}.jsonl"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        generate(part, size=size)
+        part.rename(path)
+    return path
+
+
+def best_of(count: int, action: Callable[[], float]) -> float:
+    """The smallest of ``count`` measurements: what is left is the work, not the neighbours."""
+    return min(action() for _ in range(count))
+
+
+def run_time(*argv: str) -> float:
+    """Seconds that a command takes from start to end."""
+    begun = time.perf_counter()
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def p95(times: list[float]) -> float:
+    """The time that nineteen of twenty stay below."""
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
+
+
+def startup() -> list[Row]:
+    """Answers that need no session, against an interpreter that does nothing."""
+    nothing = best_of(20, lambda: run_time(PYTHON, "-c", "pass"))
+    rows = []
+    for option in ("--version", "--help"):
+        seconds = best_of(20, lambda option=option: run_time(COMMAND, option))  # type: ignore[misc]
+        detail = f"{seconds * 1000:.0f} ms, python {nothing * 1000:.0f} ms"
+        rows.append(Row(f"context-tui {option}", seconds / nothing, 4, "× python", detail))
+    return rows
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a child process did: its own clock, and the most anonymous memory it was seen to add."""
+
+    seconds: float
+    anonymous: int
+
+
+def watched(what: str, path: Path) -> Work:
+    """Run ``benchmarks.work`` in a process of its own and watch its memory from here."""
+    argv = [PYTHON, "-m", "benchmarks.work", what, str(path)]
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    assert child.stdin and child.stdout
+    child.stdout.readline()  # it has imported what it needs
+    before = peak = anonymous_memory(child.pid)
+    child.stdin.write(b"go\n")
+    child.stdin.flush()
+    while child.poll() is None:
+        peak = max(peak, anonymous_memory(child.pid))
+        time.sleep(0.02)
+    done = json.loads(child.stdout.read())
+    return Work(done["seconds"], peak - before)
+
+
+def anonymous_memory(pid: int) -> int:
+    """Bytes of memory of a process that no file backs; nothing once it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon")), 0)
+
+
+def scan() -> list[Row]:
+    """Opening a large session, against decoding each of its lines and keeping nothing."""
+    path = session(LARGE_BYTES)
+    size = path.stat().st_size
+    decode = min((watched("decode", path) for _ in range(3)), key=lambda work: work.seconds)
+    opened = min((watched("open", path) for _ in range(3)), key=lambda work: work.seconds)
+    times = f"{opened.seconds:.2f} s, decode {decode.seconds:.2f} s"
+    memory = f"{opened.anonymous / MB:.0f} MB, decode {decode.anonymous / MB:.0f} MB"
+    return [
+        Row("open 500 MB: time", opened.seconds / decode.seconds, 2, "× decode", times),
+        Row("open 500 MB: memory", opened.anonymous / size, 0.2, "× file", memory),
+    ]
+
+
+def paint(argv: list[str], text: str) -> float:
+    """Seconds from start until a program in a terminal shows ``text``."""
+    with Terminal(argv) as terminal:
+        return terminal.wait_for(text)
+
+
+def first_paint() -> list[Row]:
+    """The inspector on a small session, against the smallest application there is."""
+    small = session(100_000)
+    bare = best_of(5, lambda: paint([PYTHON, "-m", "benchmarks.bare"], "nothing but this"))
+    ours = best_of(5, lambda: paint([COMMAND, str(small)], small.name))
+    detail = f"{ours * 1000:.0f} ms, bare application {bare * 1000:.0f} ms"
+    return [Row("first paint, small session", ours / bare, 2, "× bare", detail)]
+
+
+def keys(terminal: Terminal, count: int) -> list[float]:
+    """The time to the first output of each of ``count`` keys, at a person's pace."""
+    times = []
+    for number in range(count):
+        times.append(terminal.key(PAGE_DOWN if number % 10 == 9 else DOWN))
+        terminal.settle(0.03)
+    return times
+
+
+def key_to_paint() -> list[Row]:
+    """Moving through a session of 100,000 messages, while it loads and after."""
+    path = session(LARGE_BYTES)
+    with Terminal([COMMAND, str(path)]) as terminal:
+        terminal.wait_for(path.name)
+        loading = p95(keys(terminal, 20))
+        terminal.settle(1.0)
+        idle = p95(keys(terminal, 100))
+    return [
+        Row("key to paint p95, loading", loading * 1000, 50, "ms"),
+        Row("key to paint p95, idle", idle * 1000, 16, "ms"),
+    ]
+
+
+def quitting() -> list[Row]:
+    """Ending the inspector, at rest and in the middle of loading."""
+    rows = []
+    for name, path, quiet in (("at rest", session(100_000), 0.5), ("loading", session(LARGE_BYTES), 0.0)):
+        with Terminal([COMMAND, str(path)]) as terminal:
+            terminal.wait_for(path.name)
+            terminal.settle(quiet) if quiet else None
+            rows.append(Row(f"quit, {name}", terminal.quit("q") * 1000, 300, "ms"))
+    return rows
+
+
+MEASURES: dict[str, Callable[[], list[Row]]] = {
+    "startup": startup,
+    "scan": scan,
+    "paint": first_paint,
+    "keys": key_to_paint,
+    "quit": quitting,
+}

@@ -1,0 +1,44 @@
+"""Print every budget beside what was measured.
+
+    python -m benchmarks.run             all of them, a few minutes
+    python -m benchmarks.run scan keys   some of them
+
+Exits with 1 where a budget is exceeded or could not be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks.measures import MEASURES, Row
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    verdict = "ok" if row.ok else "over"
+    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {verdict:<5} {row.detail}".rstrip()
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure the budgets.")
+    parser.add_argument("measure", nargs="*", help=f"one or more of: {', '.join(MEASURES)}")
+    chosen = parser.parse_args().measure or list(MEASURES)
+    if unknown := set(chosen) - set(MEASURES):
+        parser.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
+    print(f"{'':<32}{'measured':>9}{'budget':>9}")
+    good = True
+    for name in chosen:
+        try:
+            rows = MEASURES[name]()
+        except Exception as error:  # one that fails says so, and the others still run
+            print(f"{name:<32} failed: {error}", flush=True)
+            good = False
+            continue
+        print(*map(line, rows), sep="\n", flush=True)
+        good = good and all(row.ok for row in rows)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

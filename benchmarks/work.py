@@ -1,0 +1,50 @@
+"""What is measured in a process of its own: ``python -m benchmarks.work decode|open PATH``.
+
+Prints a line when all imports are done, waits for one, works, and prints how long that took.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+
+def decode(path: Path) -> None:
+    """Decode every line and keep nothing: the least that reading a session can cost."""
+    decoder = msgspec.json.Decoder()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        view = memoryview(data)
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            decoder.decode(view[start:end])
+            start = end + 1
+        view.release()
+
+
+def open_session(path: Path) -> object:
+    """Open it as the program does; the result is kept, as its memory counts."""
+    import context_tui
+
+    return context_tui.open_session(path)
+
+
+def main() -> None:
+    """Do one piece of work when told to."""
+    what, path = sys.argv[1], Path(sys.argv[2])
+    work = {"decode": decode, "open": open_session}[what]
+    print("ready", flush=True)
+    sys.stdin.readline()
+    begun = time.perf_counter()
+    kept = work(path)
+    seconds = time.perf_counter() - begun
+    time.sleep(0.1)  # to be looked at
+    print(json.dumps({"seconds": seconds, "kept": kept is not None}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""From a plan to its summary: what is asked, of whom, and what came back. Used by the command line and the inspector.
+
+Nothing is sent before :func:`write` is called with a summarizer that has endpoints; ``extract`` never sends anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from context_tui.compaction.pairs import repair
+from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.markers import SDK_SUMMARY
+from context_tui.session.session import Message
+from context_tui.summarizer import secrets
+from context_tui.summarizer.checks import Check, check
+from context_tui.summarizer.events import Event, Usage
+from context_tui.summarizer.extract import extract
+from context_tui.summarizer.prompt import agent_sdk_request, defect_request
+from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.settings import Endpoint, resolve
+from context_tui.summarizer.wire import cleaned
+from context_tui.tokens import estimate
+
+if TYPE_CHECKING:
+    import httpx
+
+EXTRACT = "extract"
+KINDS = (EXTRACT, "anthropic", "openai")
+"""What a summarizer can be; the first is the default."""
+
+_SDK_POLICY = "agent-sdk-compact"
+
+
+@dataclass(frozen=True)
+class Summarizer:
+    """Who writes a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers."""
+
+    kind: str = EXTRACT
+    endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """For display: ``extract``, or the first model and its host."""
+        if not self.endpoints:
+            return EXTRACT
+        return f"{self.endpoints[0].model} at {self.endpoints[0].host}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a summary of a plan needs, put together before anything is sent.
+
+    Attributes:
+        head: the messages that will be summarised, as the runtime prepares them (before pair repair).
+        request: what a model is asked; with secrets masked when ``masked``.
+        repairs: what had to be changed so that a provider accepts the head.
+        tokens: estimated tokens of the request (bytes/4).
+        secrets: suspected secrets in the request by kind.
+        masked: whether they are masked in what is sent, and in an extract.
+    """
+
+    head: list[Message]
+    previous: str | None
+    request: SummaryRequest
+    repairs: tuple[str, ...]
+    tokens: int
+    secrets: Mapping[str, int]
+    masked: bool
+    _plain: SummaryRequest
+    _hidden: SummaryRequest
+
+    def with_masking(self, masked: bool) -> Prepared:
+        """The same with suspected secrets masked, or not."""
+        return replace(self, request=self._hidden if masked else self._plain, masked=masked)
+
+    def check(self, text: str, summary: Summary | None = None) -> list[Check]:
+        """The checks of a summary's text; of the reply it came in too, when that is given and unedited."""
+        asked = summary is not None and bool(summary.model)
+        return check(
+            text,
+            self.head,
+            summary.usage if summary else None,
+            summary.stop_reason if summary else "",
+            self.request.sections if asked else (),
+            self.request.max_tokens if asked else None,
+        )
+
+
+def prepare(plan: Plan, *, mask: bool = True) -> Prepared:
+    """Put together what is asked for a plan's summary: agent-sdk's transcript, or else defect's head and prompt.
+
+    Raises:
+        PlanError: the plan summarises nothing.
+    """
+    if plan.session is None or plan.insert is None or not plan.cut:
+        raise PlanError(f"{plan.policy} summarises nothing here")
+    head, previous, repairs = plan.head, plan.previous_summary, list[str]()
+    if plan.insert.prefix == SDK_SUMMARY:
+        request = agent_sdk_request(head, _sdk_limit(plan))
+    else:
+        repaired, repairs = repair(head)
+        request = defect_request(repaired, previous, plan.session.content.tools())
+    masked, found = secrets.mask(request.messages)
+    hidden = replace(request, messages=masked)
+    prepared = Prepared(head, previous, request, tuple(repairs), _tokens(request), found, False, request, hidden)
+    return prepared.with_masking(mask)
+
+
+def choose(
+    plan: Plan,
+    kind: str = EXTRACT,
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Summarizer:
+    """The summarizer that flags, environment and configuration name; agent-sdk falls back to the session's own model.
+
+    Raises:
+        SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
+    """
+    if kind == EXTRACT:
+        return Summarizer()
+    first = resolve(kind, model, base_url, environ=environ, config=config)
+    own = plan.context.facts.model or ""
+    endpoints = [first]
+    if plan.insert is not None and plan.insert.prefix == SDK_SUMMARY and own not in ("", "<synthetic>", first.model):
+        endpoints.append(replace(first, model=own))
+    return Summarizer(kind, tuple(endpoints))
+
+
+async def write(
+    summarizer: Summarizer,
+    prepared: Prepared,
+    on_event: Callable[[Event], None] | None = None,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Summary:
+    """Have the summary written. Cancelling the task closes the connection at once.
+
+    Args:
+        on_event: told each event of the reply as it comes.
+        transport: another way to carry requests, for tests.
+
+    Returns:
+        The summary; an extract's has no ``model``.
+
+    Raises:
+        SummarizerError: there is none; the message says why in one line.
+    """
+    if not summarizer.endpoints:
+        started = time.monotonic()
+        text = extract(prepared.head, prepared.previous)
+        if prepared.masked:
+            text = secrets.mask_text(text)[0]
+        return Summary(text, "", Usage(), "", time.monotonic() - started)
+    from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
+
+    return await summarize_with_fallback(summarizer.endpoints, prepared.request, on_event, transport=transport)
+
+
+def write_blocking(
+    summarizer: Summarizer, prepared: Prepared, on_event: Callable[[Event], None] | None = None
+) -> Summary:
+    """:func:`write` where no event loop runs; an interrupt closes the connection and passes on."""
+    return asyncio.run(write(summarizer, prepared, on_event))
+
+
+def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
+    """What the user is told before anything is sent: to whom, how much, which suspected secrets; of an extract nothing."""
+    if not summarizer.endpoints:
+        return []
+    first = summarizer.endpoints[0]
+    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.host}"]
+    lines += [f"if that fails: {other.model} at {other.host}" for other in summarizer.endpoints[1:]]
+    if prepared.secrets:
+        lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {kinds(prepared)}")
+    return lines
+
+
+def kinds(prepared: Prepared) -> str:
+    """The suspected secrets in words: ``2 AWS key id, 1 password``."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(prepared.secrets.items()))
+
+
+def _sdk_limit(plan: Plan) -> int:
+    """agent-sdk's bound on the summary, also where it runs as a part of a chain."""
+    values: Any = plan.params.model_dump()
+    if plan.policy != _SDK_POLICY:
+        values = values.get("options", {}).get(_SDK_POLICY, {})
+    return int(values.get("summary_max_tokens", 4_096))
+
+
+def _tokens(request: SummaryRequest) -> int:
+    """What is sent, by bytes/4; thinking and blanks are left out of a request."""
+    fixed = utf8_len(request.system or "") // 4 + (len(compact_json(request.tools)) // 4 if request.tools else 0)
+    return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

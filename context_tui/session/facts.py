@@ -176,7 +176,7 @@ class Facts:
             column.append(-1)
         return len(self.role) - 1
 
-    def add_record(self, place: int, length: int, kind: RecordKind, message: int = -1) -> int:
+    def add_record(self, place: int, length: int, kind: int, message: int = -1) -> int:
         """Account for a record, as part of *message* if it is one; returns its row."""
         row = len(self.record_kind)
         self.record_place.append(place)
@@ -191,6 +191,11 @@ class Facts:
                 self.record_next[self.last_record[message]] = row
             self.last_record[message] = row
         return row
+
+    def drop_last_record(self) -> None:
+        """Take back the last record, which must be part of no message."""
+        for column in (self.record_place, self.record_length, self.record_kind, self.record_message, self.record_next):
+            column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
         """Record one call to the model that ended at *message*; returns its row."""

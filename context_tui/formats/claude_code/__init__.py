@@ -1,0 +1,50 @@
+"""Claude Code session files: JSON lines, one content block of an API message on each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from context_tui.errors import Error
+from context_tui.formats.base import Claim, Export
+from context_tui.formats.claude_code.records import SIDE_TYPES, decode
+from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.claude_code.siblings import list_sessions
+from context_tui.session.session import SessionInfo
+
+_OWN_TYPES = SIDE_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
+
+
+class ClaudeCodeFormat:
+    """Claude Code JSONL."""
+
+    name: ClassVar[str] = "claude-code"
+    about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
+    writable: ClassVar[bool] = True
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        for line in head.split(b"\n")[:50]:
+            if not line.strip():
+                continue
+            try:
+                record = decode(line)
+            except ValueError:
+                continue
+            if record.uuid and record.sessionId and record.type:
+                return Claim(95, "lines with uuid, parentUuid and sessionId")
+            if record.type in _OWN_TYPES and b'"payload"' not in line:
+                return Claim(80, f"a line of type {record.type}")
+            if record.type == "summary" and record.leafUuid:
+                return Claim(80, "a summary line with leafUuid")
+        if b'"parentUuid"' in head and b'"sessionId"' in head:
+            return Claim(60, "parentUuid and sessionId in a long first line")
+        return None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        return list_sessions(path)
+
+    def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
+        return ClaudeCodeScanner(path, info)
+
+    def write(self, export: Export, path: Path) -> list[str]:
+        raise Error("writing Claude Code files is not there yet")

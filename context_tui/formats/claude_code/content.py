@@ -1,0 +1,36 @@
+"""Full text of a Claude Code session, read from the file when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_tui.formats.claude_code import records
+from context_tui.formats.lines import LineFile
+from context_tui.session.facts import Facts
+
+
+class LinesContent:
+    """Blocks of a message from the lines that it was put together of."""
+
+    def __init__(self, file: LineFile, facts: Facts) -> None:
+        self.file, self.facts = file, facts
+
+    def line(self, record: int) -> bytes:
+        """The bytes of a record."""
+        start = self.facts.record_place[record]
+        return self.file.data[start : start + self.facts.record_length[record]]
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for record in self.facts.records_of(message):
+            found.extend(records.blocks(records.decode(self.line(record))))
+        return found
+
+    def raw(self, record: int) -> str:
+        return self.line(record).decode("utf-8", "replace")
+
+    def system(self) -> str:
+        return ""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return []

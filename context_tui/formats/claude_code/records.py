@@ -1,0 +1,203 @@
+"""One record of a Claude Code file: what it is, and the blocks of it that the model sees.
+
+Facts of the format: research over 749 published snapshots, CLI 1.0.24 to 2.1.219. The vendor calls it unstable, so
+everything is optional here and unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_json, loads
+
+
+class ApiMessage(msgspec.Struct):
+    """The API message that a user or assistant record carries (a part of)."""
+
+    id: str | None = None
+    role: str | None = None
+    model: str | None = None
+    content: Any = None
+    stop_reason: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class Record(msgspec.Struct):
+    """The fields of a line that matter here; ``toolUseResult`` is for the display and stays unread."""
+
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    parentUuid: str | None = None
+    logicalParentUuid: str | None = None
+    timestamp: str | None = None
+    sessionId: str | None = None
+    agentId: str | None = None
+    version: str | None = None
+    cwd: str | None = None
+    isSidechain: bool = False
+    isMeta: bool = False
+    isCompactSummary: bool = False
+    isVisibleInTranscriptOnly: bool = False
+    isApiErrorMessage: bool = False
+    message: ApiMessage | None = None
+    attachment: dict[str, Any] | None = None
+    compactMetadata: dict[str, Any] | None = None
+    microcompactMetadata: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
+    leafUuid: str | None = None
+
+
+MESSAGE_TYPES = frozenset({"user", "assistant"})
+SIDE_TYPES = frozenset(
+    {
+        *("progress", "system", "file-history-snapshot", "file-history-delta", "last-prompt", "custom-title"),
+        *("ai-title", "mode", "permission-mode", "pr-link", "frame-link", "queue-operation", "summary", "agent-name"),
+        *("content-replacement", "tag", "relocated", "attribution-snapshot", "worktree-state", "agent-color"),
+    }
+)
+NOT_SENT = frozenset(
+    {"hook_success", "hook_system_message", "hook_non_blocking_error", "hook_cancelled", "command_permissions"}
+)
+"""Attachments that stay on the user's screen."""
+
+_MARKUP = (
+    *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
+    *("<local-command-caveat>", "<bash-input>", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
+    *("<ide_selection>", "<ide_opened_file>", "<ide_diagnostics>", "<system-reminder>", "<user-prompt-submit-hook>"),
+    *("Caveat: The messages below", "[Request interrupted"),
+)
+_decoder = msgspec.json.Decoder(Record)
+
+
+def decode(line: bytes | memoryview) -> Record:
+    """One record.
+
+    Raises:
+        ValueError: the line is not one JSON object.
+    """
+    try:
+        return _decoder.decode(line)
+    except (ValueError, RecursionError, UnicodeError):
+        return from_object(loads(line))
+
+
+def from_object(value: Any) -> Record:
+    """A record of a decoded object; fields of an unexpected type count as absent.
+
+    Raises:
+        ValueError: it is not an object.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    fields = {name: value[name] for name in _TYPES if isinstance(value.get(name), _TYPES[name])}
+    message = value.get("message")
+    if isinstance(message, dict):
+        parts = {name: message[name] for name in _MESSAGE_TYPES if isinstance(message.get(name), _MESSAGE_TYPES[name])}
+        fields["message"] = ApiMessage(**parts, content=message.get("content"))
+    return Record(**fields)
+
+
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
+    **dict.fromkeys(("agentId", "version", "cwd", "leafUuid"), str),
+    **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
+    "isApiErrorMessage": bool,
+    **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin"), dict),
+}
+_MESSAGE_TYPES: dict[str, type] = {**dict.fromkeys(("id", "role", "model", "stop_reason"), str), "usage": dict}
+
+
+def blocks(record: Record) -> list[dict[str, Any]]:
+    """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes one text block."""
+    if record.attachment is not None and record.type == "attachment":
+        text = attachment_text(record.attachment)
+        return [{"type": "text", "text": text}] if text else []
+    content = record.message.content if record.message else None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def attachment_text(attachment: dict[str, Any]) -> str:
+    """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
+    if attachment.get("type") in NOT_SENT:
+        return ""
+    for name in ("content", "snippet", "addedLines", "addedBlocks", "prompt"):
+        value = attachment.get(name)
+        if value:
+            return _text_of(value)
+    return str(attachment.get("filename") or "")
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(_text_of(item) for item in value)
+    if isinstance(value, dict):
+        for name in ("content", "text", "file"):
+            if value.get(name):
+                return _text_of(value[name])
+    return compact_json(value).decode("utf-8", "replace")
+
+
+def is_markup(text: str) -> bool:
+    """Whether a user text was written by the client, not typed."""
+    return text.lstrip().startswith(_MARKUP)
+
+
+def typed_by_person(record: Record) -> bool | None:
+    """Whether a person typed a user record: True or False where the record says so, None where its text decides."""
+    if record.isMeta:
+        return False
+    kind = record.origin.get("kind") if record.origin else None
+    return None if kind is None else kind == "human"
+
+
+def is_result(block: dict[str, Any]) -> bool:
+    """Whether a block is a tool_result."""
+    return block.get("type") == "tool_result"
+
+
+def usage_of(record: Record) -> Usage | None:
+    """The recorded usage of an assistant record, normalised; None where there is none or the client made it up."""
+    message = record.message
+    if message is None or not message.usage or message.model == "<synthetic>":
+        return None
+    usage = message.usage
+    split = usage.get("cache_creation")
+    written = _number(usage.get("cache_creation_input_tokens"))
+    hour = _number(split.get("ephemeral_1h_input_tokens")) if isinstance(split, dict) else 0
+    found = Usage(
+        fresh=_number(usage.get("input_tokens")),
+        cache_read=_number(usage.get("cache_read_input_tokens")),
+        cache_write_5m=written - min(hour, written),
+        cache_write_1h=min(hour, written),
+        output=_number(usage.get("output_tokens")),
+        output_trusted=message.stop_reason is not None or _version(record.version) >= (2, 1, 62),
+    )
+    return found if found.context else None
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    parts = (text or "").split(".")
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
+
+
+def milliseconds(timestamp: str | None) -> int:
+    """Epoch milliseconds of an ISO time, or -1."""
+    if not timestamp:
+        return -1
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        return -1

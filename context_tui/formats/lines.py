@@ -1,0 +1,74 @@
+"""Files of lines: read-only, mapped into memory, and growing while they are read."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+
+from context_tui.errors import UnreadableSession
+
+
+class LineFile:
+    """The bytes of a file. Only ``\\n`` ends a line; a file that grows is mapped anew by :meth:`refresh`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = None
+        self.size = 0
+        self.data: mmap.mmap | bytes = b""
+        try:
+            self._file = path.open("rb")
+            self.refresh()
+        except OSError as error:
+            raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+
+    def refresh(self) -> None:
+        """Take in what has been appended since.
+
+        Raises:
+            UnreadableSession: the file has become shorter, so that what was read is no longer there.
+        """
+        if self._file is None:
+            return
+        self._file.seek(0, 2)
+        size = self._file.tell()
+        if size < self.size:
+            raise UnreadableSession(f"{self.path}: has become shorter while it was read; open it again")
+        if size != self.size:
+            self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
+            self.size = size
+
+    def line(self, start: int) -> tuple[int, bool]:
+        """End of the line at *start* (without its newline), and whether a newline ends it."""
+        end = self.data.find(b"\n", start)
+        return (end, True) if end >= 0 else (self.size, False)
+
+    def close(self) -> None:
+        """Give the file back; reading it afterwards is an error."""
+        if isinstance(self.data, mmap.mmap):
+            self.data.close()
+        if self._file is not None:
+            self._file.close()
+
+
+def objects_on(line: bytes) -> list[tuple[int, int]]:
+    """Byte ranges of the JSON values on a line that holds several.
+
+    Raises:
+        ValueError: what stands between or behind them is not JSON.
+    """
+    text = line.decode("utf-8", "surrogateescape")
+    decoder, ranges, at, offset = json.JSONDecoder(), list[tuple[int, int]](), 0, 0
+    while True:
+        gap = len(text) - len(text[at:].lstrip(" \t\r\n")) - at if at < len(text) else 0
+        at, offset = at + gap, offset + gap
+        if at >= len(text):
+            return ranges
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        width = len(text[at:end].encode("utf-8", "surrogateescape"))
+        ranges.append((offset, offset + width))
+        at, offset = end, offset + width

@@ -6,6 +6,7 @@ Budgets are ratios to something measured in the same run wherever that is possib
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -13,9 +14,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.generate import generate
 from benchmarks.pty import DOWN, PAGE_DOWN, Terminal
+from benchmarks.text import Text
 
 PYTHON = sys.executable
 COMMAND = str(Path(PYTHON).with_name("context-tui"))
@@ -175,10 +178,70 @@ def quitting() -> list[Row]:
     return rows
 
 
+def messages(count: int) -> list[dict[str, Any]]:
+    """A conversation of ``count`` messages in one context: prompts, calls with results, answers."""
+    rng = random.Random(0)
+    text = Text.make(rng, 5_000)
+    made: list[dict[str, Any]] = []
+    for number in range(count // 4):
+        call, given = f"call-{number}", {"file_path": f"src/module_{number % 200}.py"}
+        result = {"type": "tool_result", "tool_use_id": call, "content": text.cut(rng, rng.randrange(40, 12_000))}
+        made += [
+            {"role": "user", "content": text.cut(rng, 80)},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": call, "name": "Read", "input": given}]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": text.cut(rng, 300)},
+        ]
+    return made
+
+
+def parameters() -> list[Row]:
+    """Moving a parameter of each policy over 100,000 messages: the totals and a screen of verdicts, and the curve."""
+    import context_tui as ct
+    from context_tui.policies.moment import moment_of
+    from context_tui.policies.registry import POLICIES
+
+    opened = ct.from_messages(messages(100_000))
+    context = opened.context_at()
+    moment = moment_of(context, opened.window, len(opened), None, True)
+    change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
+    for name, policy in POLICIES.items():
+        if name in ("manual", "chain"):  # neither has a number of its own
+            continue
+        params = policy.Params()
+        ranges = policy.Params.model_json_schema()["properties"]
+        for key, default in params.model_dump().items():
+            if not isinstance(default, int) or default < 2:
+                continue
+            highest = ranges[key].get("maximum", 2 * default)
+            values = sorted({max(1, min(highest, default * step // 20)) for step in range(1, 41)})
+            times = []
+            for value in values:
+                begun = time.perf_counter()
+                plan = ct.plan(opened, name, force=True, **{key: value})
+                shown = [plan.verdict(message) for message in range(50_000, 50_040)]
+                total = plan.tokens_after
+                times.append(time.perf_counter() - begun)
+                assert len(shown) == 40 and total >= 0
+            detail = f"the slowest: {name} {key}"
+            change = max(change, Row("parameter change p95", p95(times) * 1000, 16, "ms", detail), key=by_value)
+            begun = time.perf_counter()
+            policy.curve(context, params, moment, key, values)
+            seconds = time.perf_counter() - begun
+            curve = max(curve, Row("curve of 40 values", seconds * 1000, 150, "ms", detail), key=by_value)
+    return [change, curve]
+
+
+def by_value(row: Row) -> float:
+    """What the slowest is found by."""
+    return row.value
+
+
 MEASURES: dict[str, Callable[[], list[Row]]] = {
     "startup": startup,
     "scan": scan,
     "paint": first_paint,
     "keys": key_to_paint,
+    "parameters": parameters,
     "quit": quitting,
 }

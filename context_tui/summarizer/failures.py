@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.settings import Endpoint
+from context_tui.summarizer.endpoint import Endpoint
 
 QUOTE_LENGTH = 200
 """Characters of a server's own words that an error repeats."""

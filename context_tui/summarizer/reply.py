@@ -100,7 +100,7 @@ class Reply:
             raise CallFailed("tool_call", f"the model at {host} called a tool instead of summarising; {remedy}", text)
         output = self._usage.output_tokens
         cut = self._stop in CUT_REASONS or (output is not None and output >= max_tokens)
-        after = f" within {max_tokens} tokens" if cut else ""
+        after = f" within {max_tokens if output is None else output} tokens" if cut else ""
         if not text and thinking:
             remedy = "allow more tokens, or turn its thinking off"
             raise CallFailed("thinking_only", f"the model at {host} only thought and wrote nothing{after}; {remedy}")

@@ -12,95 +12,22 @@ Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, NoReturn, get_args
+from urllib.parse import urlsplit
 
 from context_tui.errors import SummarizerError
+from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, Endpoint, Key, Kind
 
-Kind = Literal["anthropic", "openai"]
-"""The wire format of an endpoint."""
-
-READ_TIMEOUT = 300.0
-"""Seconds without a byte until an endpoint counts as hung: a local server may read a long prompt in silence."""
+__all__ = ["Endpoint", "config_path", "resolve"]
 
 _MODELS: Mapping[Kind, str] = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5-mini"}
 _URLS: Mapping[Kind, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
-_PATHS: Mapping[Kind, str] = {"anthropic": "/messages", "openai": "/chat/completions"}
-_KEYS: Mapping[Kind, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
-    "openai": ("OPENAI_API_KEY",),
-}
 _FILE_KEYS = ("model", "base_url", "read_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
-
-
-class Key:
-    """A secret that prints as ``[key]`` wherever it is shown, and cannot be pickled."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The secret itself, for a header."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "[key]"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not written anywhere")
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A model behind an API.
-
-    Attributes:
-        kind: the wire format.
-        base_url: http(s), with or without the trailing ``/v1``.
-        model: the model to ask for.
-        key: what authorises us, or None for servers that want nothing.
-        read_timeout: seconds without a byte until the server counts as hung.
-        bearer: whether an Anthropic key goes in ``Authorization`` rather than ``x-api-key``.
-    """
-
-    kind: Kind
-    base_url: str
-    model: str
-    key: Key | None = None
-    read_timeout: float = READ_TIMEOUT
-    bearer: bool = False
-
-    @property
-    def host(self) -> str:
-        """Host and port, for display."""
-        return urlsplit(self.base_url).netloc.rpartition("@")[2]
-
-    @property
-    def url(self) -> str:
-        """The address to post to. A base without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` stays as it is."""
-        parts = urlsplit(self.base_url)
-        path = parts.path.rstrip("/").removesuffix(_PATHS[self.kind]).rstrip("/")
-        if not re.search(r"/v\d", path):
-            path += "/v1"
-        return urlunsplit((parts.scheme, parts.netloc, path + _PATHS[self.kind], parts.query, ""))
-
-    @property
-    def key_name(self) -> str:
-        """The environment variable to name in advice about the key."""
-        return _KEYS[self.kind][0 if self.bearer or self.kind == "openai" else 1]
-
-    def redacted(self, text: str) -> str:
-        """*text* without the key: some servers repeat it in their errors."""
-        return text.replace(self.key.reveal(), "[key]") if self.key else text
 
 
 def resolve(
@@ -133,7 +60,7 @@ def resolve(
     url = _checked_url(named_url or _URLS[chosen])
     variable, key = _key(chosen, environ)
     if key is None and named_url is None:
-        wanted = " or ".join(reversed(_KEYS[chosen]))
+        wanted = " or ".join(reversed(KEY_NAMES[chosen]))
         raise SummarizerError(f"no key for {_URLS[chosen]}: set {wanted}, or name another server by its base URL")
     return Endpoint(
         kind=chosen,
@@ -159,7 +86,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
 
 def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
     """The first variable that holds a key, and the key."""
-    for name in _KEYS[kind]:
+    for name in KEY_NAMES[kind]:
         if value := _variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.
             if not (value.isascii() and value.isprintable()):
@@ -188,7 +115,7 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if config or environ.get("CONTEXT_TUI_CONFIG"):
+        if config:
             raise SummarizerError(f"{path} does not exist; it is named as the configuration file") from None
         return {}
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
@@ -208,7 +135,7 @@ def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
     for name, value in table.items():
         if name.lower().replace("-", "_") in _SECRET_KEYS:
             kind: Kind = "anthropic" if where.endswith("anthropic") else "openai"
-            remedy = f"remove it and set {_KEYS[kind][-1]}"
+            remedy = f"remove it and set {KEY_NAMES[kind][-1]}"
             raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
             _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])

@@ -1,0 +1,118 @@
+"""The Textual application: it holds the screens, the themes and what was asked for on the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.themes import DARK, LIGHT, theme_for
+from context_tui.tui.view import forget
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asked for: a point, a policy with its settings, a window, and how to draw."""
+
+    at: int | None = None
+    policy: str | None = None
+    params: dict[str, object] | None = None
+    window: int | None = None
+    ascii: bool = False
+    demo: bool = False
+
+
+class ContextTuiApp(App[None]):
+    """Opens one session in the inspector, or a picker for several."""
+
+    TITLE = "context-tui"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Leave at once"),
+    ]
+
+    def __init__(
+        self,
+        what: Session | SessionInfo | Sequence[SessionInfo],
+        *,
+        at: int | None = None,
+        policy: str | None = None,
+        params: dict[str, object] | None = None,
+        window: int | None = None,
+        ascii: bool = False,
+        theme: str | None = None,
+        demo: bool = False,
+    ) -> None:
+        super().__init__()
+        self.what = what
+        self.asked = Asked(at, policy, params, window, ascii, demo)
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = theme_for(theme, os.environ, self.available_themes)
+
+    def on_mount(self) -> None:
+        """Begin with the inspector, or with the picker where there is something to pick."""
+        if isinstance(self.what, Session | SessionInfo):
+            self.inspect(self.what)
+        elif len(self.what) == 1:
+            self.inspect(self.what[0])
+        else:
+            from context_tui.tui.screens.picker import PickerScreen
+
+            self.push_screen(PickerScreen(list(self.what)))
+
+    def inspect(self, what: Session | SessionInfo) -> None:
+        """Open a session in the inspector."""
+        from context_tui.tui.screens.inspector import InspectorScreen
+
+        self.push_screen(InspectorScreen(what, self.asked))
+
+    def on_unmount(self) -> None:
+        """Let go of the sessions."""
+        forget()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Everything that a key does on this screen, and Textual's own commands."""
+        yield from super().get_system_commands(screen)
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if binding.description and active.enabled and not binding.system:
+                about = binding.tooltip or binding.description
+
+                yield SystemCommand(
+                    binding.description,
+                    f"{about}  ({self.get_key_display(binding)})",
+                    lambda action=binding.action, node=active.node: self.call_later(self.run_action, action, node),
+                )
+
+
+def run(
+    what: Session | SessionInfo | Sequence[SessionInfo],
+    *,
+    at: int | None = None,
+    policy: str | None = None,
+    params: dict[str, object] | None = None,
+    window: int | None = None,
+    ascii: bool = False,
+    theme: str | None = None,
+    mouse: bool = True,
+    demo: bool = False,
+) -> int:
+    """Run the inspector until the user leaves it.
+
+    Returns:
+        The exit code: 0, or what Textual reports after a crash.
+    """
+    app = ContextTuiApp(
+        what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo
+    )
+    app.run(mouse=mouse)
+    return app.return_code or 0

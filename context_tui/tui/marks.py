@@ -1,0 +1,75 @@
+"""What becomes of each row of the timeline under a plan: a letter that stands without colour, a word and the reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from context_tui.compaction.plan import Plan
+from context_tui.session.context import Context
+from context_tui.tokens.measured import measured
+
+
+class Mark(NamedTuple):
+    """A row's fate: ``glyph`` for the mark column, ``word`` for styles and filters, ``reason`` for the detail."""
+
+    glyph: str
+    word: str
+    reason: str = ""
+
+
+NO_MARK = Mark(" ", "kept")
+
+GLYPHS = {
+    "kept": " ",
+    "protected": "=",
+    "cleared": "-",
+    "truncated": "~",
+    "summarised": "S",
+    "dropped": "D",
+    "before": "<",
+    "after": ">",
+    "gone": ".",
+}
+ABOUT = {
+    "cleared": "the result would be cleared",
+    "truncated": "the result would be cut short",
+    "summarised": "a summary would stand in its place",
+    "dropped": "would be dropped",
+    "protected": "kept, as it is recent",
+    "before": "not in this context: it was compacted away before",
+    "after": "not in this context: it comes after the point",
+    "gone": "cleared by the recorded session itself",
+}
+_RECENT = ("kept: within", "kept: in the tail", "kept: the newest")
+
+
+class Marker:
+    """The marks of one plan, row by row, for the rows that are looked at."""
+
+    def __init__(self, context: Context, plan: Plan | None) -> None:
+        self.context, self.plan = context, plan
+        order = context.order
+        self._range = order if isinstance(order, range) and order.step == 1 else None
+
+    def position(self, message: int) -> int:
+        """Position of a message in the context, or -1."""
+        if self._range is not None:
+            return message - self._range.start if message in self._range else -1
+        return measured(self.context).position_of.get(message, -1)
+
+    def mark(self, message: int, block: int = -1) -> Mark:
+        """The mark of a message, or of its tool result in this row of facts."""
+        position = self.position(message)
+        if position < 0:
+            word = "after" if message >= self.context.at else "before"
+            return Mark(GLYPHS[word], word, ABOUT[word])
+        if self.plan is None:
+            return NO_MARK
+        verdict = self.plan.verdict_at(position, block if block >= 0 else None)
+        word = verdict.verdict
+        if word == "kept":
+            if block in self.context.replaced:
+                word = "gone"
+            elif verdict.reason.startswith(_RECENT):
+                word = "protected"
+        return Mark(GLYPHS.get(word, "?"), word, verdict.reason)

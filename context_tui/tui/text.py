@@ -1,0 +1,184 @@
+"""Session text for the screen: read when it is painted, kept while it is near, and safe to draw.
+
+Everything that leaves this module has passed ``sanitize``; it still must enter widgets only where no markup is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from textual.cache import LRUCache
+
+from context_tui.sanitize import sanitize_line
+from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
+from context_tui.session.session import Session
+
+PREVIEW = 300
+"""Characters of a preview; more never fits on a line."""
+HUGE = 4_000_000
+"""Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
+
+# What tells most about a call, in this order; what is not here shows its first short argument.
+_TELLING = ("command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt")
+_PATHS = frozenset({"file_path", "path", "notebook_path"})
+
+
+def line(text: str, limit: int = PREVIEW) -> str:
+    """The first *limit* characters of *text* as one safe line, runs of blanks as one."""
+    return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
+
+
+def count(tokens: int) -> str:
+    """A number as it stands in tables."""
+    return f"{tokens:,}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """``1 message``, ``2 messages``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def call_line(name: str, arguments: Any, cwd: str = "") -> str:
+    """A tool call as one line: its name and the argument that tells most."""
+    return line(f"{name} {_telling(arguments, cwd)}".strip())
+
+
+def _telling(arguments: Any, cwd: str) -> str:
+    if isinstance(arguments, str):
+        return arguments[: PREVIEW * 4]
+    if not isinstance(arguments, Mapping):
+        return ""
+    for key in _TELLING:
+        value = arguments.get(key)
+        if isinstance(value, list) and all(isinstance(part, str) for part in value):
+            value = " ".join(value)
+        if isinstance(value, str) and value:
+            return _short_path(value, cwd) if key in _PATHS else value[: PREVIEW * 4]
+    return next((str(value)[:PREVIEW] for value in arguments.values() if isinstance(value, str | int) and value), "")
+
+
+def _short_path(path: str, cwd: str) -> str:
+    """A path below the session's folder without that folder."""
+    if cwd and PurePath(path).is_relative_to(cwd):
+        return str(PurePath(path).relative_to(cwd))
+    return path
+
+
+def result_text(content: Any) -> str:
+    """The text of a tool_result's body; images are named."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part if isinstance(part, Mapping) else {"type": "text", "text": str(part)} for part in content]
+        return "\n".join(str(part.get("text") or "") if part.get("type") == "text" else _named(part) for part in parts)
+    return "" if content is None else str(content)
+
+
+def _named(part: Mapping[str, Any]) -> str:
+    return f"({part.get('type') or 'part'})"
+
+
+def message_bytes(facts: Facts, message: int) -> int:
+    """Bytes of the records that a message is read from, or of its blocks where records have no length."""
+    recorded = sum(facts.record_length[row] for row in facts.records_of(message))
+    return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
+
+
+class Reader:
+    """Previews of one session's messages, cached."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._blocks: LRUCache[int, list[dict[str, Any]]] = LRUCache(64)
+        self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """The blocks of a message with their full text; empty when they cannot be read any more."""
+        found = self._blocks.get(message)
+        if found is None:
+            try:
+                found = self.session.content.blocks(message)
+            except Exception:  # a file that went away or changed: the row says so, the program goes on
+                found = []
+            self._blocks[message] = found
+        return found
+
+    def block(self, row: int) -> dict[str, Any]:
+        """The block of this row; empty when it cannot be read."""
+        message = self.session.facts.block_message[row]
+        for each, block in zip(self.session.facts.blocks_of(message), self.blocks(message), strict=False):
+            if each == row:
+                return block
+        return {}
+
+    def huge(self, message: int) -> bool:
+        """Whether reading the message would be felt."""
+        return message_bytes(self.session.facts, message) > HUGE
+
+    def preview(self, message: int, block: int = -1) -> str:
+        """One line about a message (its text or its calls), or about one of its tool results."""
+        key = (message, block)
+        found = self._previews.get(key)
+        if found is None:
+            found = self._of_result(block) if block >= 0 else self._of_message(message)
+            self._previews[key] = found
+        return found
+
+    def _of_result(self, row: int) -> str:
+        """The call that a result answers; without one, how the result begins."""
+        facts = self.session.facts
+        use = facts.call_use[facts.call[row]] if facts.call[row] >= 0 else -1
+        if use >= 0:
+            call = facts.block_message[use]
+            return facts.tool_name(row) and line(facts.tool_name(row)) if self.huge(call) else self.call(use)
+        if self.huge(facts.block_message[row]):
+            return "a call that is not in the file"
+        return line(result_text(self.block(row).get("content")))
+
+    def call(self, row: int) -> str:
+        """A tool call as one line."""
+        block = self.block(row)
+        return call_line(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd)
+
+    def _of_message(self, message: int) -> str:
+        facts = self.session.facts
+        if self.huge(message):
+            return f"({message_bytes(facts, message) / 1e6:.1f} MB)"
+        texts, calls, others = [], [], []
+        rows = list(facts.blocks_of(message))
+        for row, block in zip(rows, self.blocks(message), strict=False):
+            kind = facts.kind[row]
+            if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
+                texts.append(line(str(block.get("text") or "")))
+            elif kind == Kind.TOOL_USE:
+                calls.append(call_line(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
+            elif kind == Kind.TEXT:
+                others.append("(injected) " + line(str(block.get("text") or "")))
+            elif kind == Kind.THINKING:
+                thought = line(str(block.get("thinking") or ""))
+                others.append(f"(thinking) {thought}" if thought else "(hidden thinking)")
+            elif kind == Kind.IMAGE:
+                others.append("(image)")
+            elif kind == Kind.OTHER:
+                others.append(f"({line(str(block.get('type') or 'unknown'))})")
+        said = " ".join(filter(None, texts))
+        done = " · ".join(calls)
+        if said or done:
+            return line(f"{said}  → {done}" if said and done else said or f"→ {done}")
+        return line(" ".join(others)) if others else "(empty)" if not rows else "(cannot be read)"
+
+
+def kind_word(facts: Facts, message: int, block: int = -1) -> str:
+    """What a row is, in a word of at most seven letters."""
+    if block >= 0:
+        return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
+    if facts.flags[message] & MessageFlag.SUMMARY:
+        return "summary"
+    role = facts.role[message]
+    if role == Role.ASSISTANT:
+        return "asst"
+    if role == Role.SYSTEM:
+        return "system"
+    return "user" if facts.flags[message] & MessageFlag.TURN_START else "inject"

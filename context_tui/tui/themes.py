@@ -1,0 +1,57 @@
+"""Two themes of our own, and which one to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from textual.theme import Theme
+
+from context_tui.errors import Error
+
+DARK = Theme(
+    name="context-dark",
+    primary="#6ea8fe",
+    secondary="#8fbcbb",
+    accent="#e0af68",
+    foreground="#d5d8df",
+    background="#14161b",
+    surface="#1a1d24",
+    panel="#22262f",
+    success="#8cc08a",
+    warning="#e0af68",
+    error="#ea7a82",
+    dark=True,
+    variables={"border": "#343a46", "footer-key-foreground": "#e0af68", "footer-background": "#1a1d24"},
+)
+LIGHT = Theme(
+    name="context-light",
+    primary="#1f5fc4",
+    secondary="#25706e",
+    accent="#8a5a00",
+    foreground="#24272e",
+    background="#fbfbf9",
+    surface="#f2f2ee",
+    panel="#e7e7e1",
+    success="#2c7a33",
+    warning="#8a5a00",
+    error="#b3261e",
+    dark=False,
+    variables={"border": "#c9c9c1", "footer-key-foreground": "#8a5a00", "footer-background": "#ececE6"},
+)
+
+
+def theme_for(asked: str | None, environment: Mapping[str, str], names: Collection[str]) -> str:
+    """The theme asked for (``dark`` and ``light`` are ours), else one without colours under NO_COLOR, else ours.
+
+    Raises:
+        Error: there is no theme of that name.
+    """
+    if asked is None:
+        asked = environment.get("TEXTUAL_THEME") or None
+    if asked is None:
+        # An empty NO_COLOR means unset; Textual would only turn everything grey and still send colours.
+        return "ansi-dark" if environment.get("NO_COLOR") else DARK.name
+    name = {"dark": DARK.name, "light": LIGHT.name}.get(asked, asked)
+    if name not in names:
+        raise Error(f"no theme {asked!r}: there are {', '.join(sorted(names))}")
+    return name

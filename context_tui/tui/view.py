@@ -1,0 +1,169 @@
+"""The one immutable state that the inspector draws: commands make a new view, widgets render it.
+
+Nothing here knows Textual. Everything derived (context, plan, tokens) is computed from the view when asked and kept by
+what it depends on, so that a new view with another filter does not plan again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
+from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.session.context import Context
+from context_tui.session.session import Session
+from context_tui.tui.filters import EVERYTHING, Filter
+
+CHAIN, MANUAL = "chain", "manual"
+
+
+class Spot(NamedTuple):
+    """A place in the timeline: a message, or (with a block row) one of its tool results."""
+
+    message: int
+    block: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is on screen: a session, the point it is planned as of, a policy with its settings, and what is listed.
+
+    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and ``redo``
+    hold whole views, as undoing an applied plan is going back to the one before; ``exported`` are results that are safe.
+    """
+
+    session: Session
+    at: int | None = None
+    policy: str = "defect-microcompact"
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    filter: Filter = EVERYTHING
+    by_size: bool = False
+    cursor: Spot = Spot(0)
+    undo: tuple[View, ...] = ()
+    redo: tuple[View, ...] = ()
+    exported: bool = False
+
+    @property
+    def point(self) -> int:
+        """The message before which it is planned; the number of messages at the end."""
+        return len(self.session) if self.at is None else min(self.at, len(self.session))
+
+    @property
+    def context(self) -> Context:
+        """The context at the point."""
+        return self.session.context_at(self.point)
+
+    @property
+    def plan(self) -> Plan | None:
+        """What the chosen policy would do here; None where its settings allow no plan (``trouble`` says why)."""
+        return self.plan_of(self.policy)
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no plan, in words; empty when there is one."""
+        found = _planned(self.session, self.point, self.policy, _key(self.settings(self.policy)))
+        return str(found) if isinstance(found, PlanError) else ""
+
+    def plan_of(self, policy: str) -> Plan | None:
+        """What *policy* would do here at its settings."""
+        found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
+        return None if isinstance(found, PlanError) else found
+
+    def settings(self, policy: str) -> dict[str, Any]:
+        """The values of a policy that differ from its defaults; a chain runs each policy as it is set here."""
+        values = dict(self.params.get(policy, {}))
+        if policy == CHAIN:
+            names = params_for(POLICIES[CHAIN], values).policies  # type: ignore[attr-defined]
+            options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
+            if options:
+                values["options"] = options
+        return values
+
+    @property
+    def unexported(self) -> bool:
+        """Whether an applied result would be lost by quitting."""
+        return bool(self.session.origin) and not self.exported
+
+    # Commands: each gives a new view.
+
+    def with_policy(self, policy: str) -> View:
+        """The same with another policy chosen."""
+        return replace(self, policy=policy)
+
+    def with_param(self, policy: str, name: str, value: Any) -> View:
+        """The same with one setting changed; a value equal to the default is forgotten. ``A.b`` sets one of A's."""
+        owner, dot, inner = name.rpartition(".")
+        if dot and owner in POLICIES:
+            policy, name = owner, inner
+        values = {key: old for key, old in self.params.get(policy, {}).items() if key != name}
+        if value != POLICIES[policy].Params.model_fields[name].get_default():
+            values[name] = value
+        return replace(self, params={**self.params, policy: values})
+
+    def with_point(self, at: int | None) -> View:
+        """The same planned as of another message; None or past the last message is the end."""
+        at = None if at is None or at >= len(self.session) else max(at, 0)
+        return replace(self, at=at)
+
+    def with_window(self, tokens: int | None) -> View:
+        """The same with the context window given by the user."""
+        return replace(self, session=self.session.with_window(tokens))
+
+    def with_session(self, session: Session) -> View:
+        """The same on a session that has grown."""
+        if self.session.window_given:
+            session = session.with_window(self.session.window_given)
+        return replace(self, session=session)
+
+    def applied(self, session: Session) -> View:
+        """The view of what applying a plan made of the session; the way back is kept."""
+        params = {name: values for name, values in self.params.items() if name != MANUAL}
+        return View(session, policy=self.policy, params=params, undo=(*self.undo, self))
+
+    def undone(self) -> View | None:
+        """The view before the last applied plan, or None."""
+        if not self.undo:
+            return None
+        return replace(self.undo[-1], redo=(*self.redo, self))
+
+    def redone(self) -> View | None:
+        """The view that was undone last, or None."""
+        if not self.redo:
+            return None
+        return replace(self.redo[-1], redo=self.redo[:-1])
+
+    def marked(self, spot: Spot) -> View:
+        """The same under the manual policy, with a tool result marked to be cleared, or no longer."""
+        facts = self.session.facts
+        mark = (spot.message, list(facts.blocks_of(spot.message)).index(spot.block))
+        marks = tuple(self.params.get(MANUAL, {}).get("clear", ()))
+        marks = tuple(each for each in marks if each != mark) if mark in marks else (*marks, mark)
+        return self.with_param(MANUAL, "clear", marks).with_policy(MANUAL)
+
+    def cut_at(self, message: int) -> View:
+        """The same under the manual policy, with everything before *message* to be summarised, or no longer."""
+        now = self.params.get(MANUAL, {}).get("cut")
+        return self.with_param(MANUAL, "cut", None if now == message else message).with_policy(MANUAL)
+
+
+def _key(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True)
+
+
+@lru_cache(maxsize=64)
+def _planned(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
+    """The plan for these settings, or the error that says why there is none; kept while it is on screen."""
+    try:
+        return plan(session, policy, at=point, force=True, **json.loads(key))
+    except PlanError as error:
+        return error
+
+
+def forget() -> None:
+    """Drop the plans that are kept; they hold their sessions."""
+    _planned.cache_clear()

@@ -1,0 +1,277 @@
+"""The timeline: a line for each message and each tool result, drawn only where it is looked at."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from context_tui.tui.glyphs import BLOCKS, Glyphs
+from context_tui.session.facts import MessageFlag
+from context_tui.tui.marks import NO_MARK, Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.text import Reader, kind_word, plural
+from context_tui.tui.text import line as line_of_text
+from context_tui.tui.view import Spot
+from context_tui.tui.widgets.row_paint import Columns, Row, paint, paint_rule
+
+_PARTS = (
+    *("text", "quiet", "turn", "outside", "bar", "cursor", "match", "rule"),
+    *("user", "asst", "result", "error", "inject", "summary", "system"),
+    *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
+)
+
+
+class Timeline(ScrollView, can_focus=True):
+    """Rows of a session with their marks. It knows no policy: marks, rows and text are handed in by ``show``."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _PARTS}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Message up", show=False, id="up", tooltip="Select the row above"),
+        Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="Go up by a screenful"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="Go down by a screenful"),
+        Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
+        Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
+        Binding(
+            "enter", "enter", "Call / result", show=False, id="enter", tooltip="From a call to its result and back"
+        ),
+        Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
+    ]
+
+    cursor = reactive(0, repaint=False)
+
+    @dataclass
+    class Moved(Message):
+        """Another row is selected."""
+
+        spot: Spot
+
+    @dataclass
+    class Entered(Message):
+        """Enter was pressed on a row."""
+
+        spot: Spot
+
+    @dataclass
+    class Opened(Message):
+        """A row is to be read in full."""
+
+        spot: Spot
+
+    @dataclass
+    class Scrolled(Message):
+        """Other rows are in sight: the first and the number after the last."""
+
+        first: int
+        last: int
+
+    def __init__(self, glyphs: Glyphs = BLOCKS, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._rows = Rows()
+        self._reader: Reader | None = None
+        self._marker: Marker | None = None
+        self._listed: array[int] | None = None  # rows that are listed, where not all are
+        self._matches: frozenset[Spot] = frozenset()
+        self._generation = 0
+        self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
+        self._styles: dict[str, Style] = {}
+
+    # What is shown
+
+    def show(
+        self, rows: Rows, reader: Reader, marker: Marker | None, listed: array[int] | None, cursor: Spot | None = None
+    ) -> None:
+        """Show these rows with these marks; *listed* names those that are shown where not all are, in order."""
+        same = rows is self._rows and listed is self._listed
+        self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
+        self._generation += 1
+        size = Size(self.scrollable_content_region.width, self.count)
+        if size != self.virtual_size:
+            self.virtual_size = size
+        if cursor is not None and (not same or cursor != self.spot):
+            self.select(cursor)
+        self.refresh()
+
+    @property
+    def count(self) -> int:
+        """How many rows are listed."""
+        return len(self._rows) if self._listed is None else len(self._listed)
+
+    @property
+    def spot(self) -> Spot:
+        """What is selected."""
+        return self.spot_at(self.cursor)
+
+    def spot_at(self, line: int) -> Spot:
+        """What a line is about; separators are about the message that follows."""
+        if not 0 <= line < self.count:
+            return Spot(0)
+        row = line if self._listed is None else self._listed[line]
+        return Spot(self._rows.message[row], max(self._rows.block[row], WHOLE))
+
+    def line_of(self, spot: Spot) -> int:
+        """The line of a spot, or the nearest that is listed."""
+        row = self._rows.row_of(*spot)
+        if self._listed is None:
+            return row
+        try:
+            return self._listed.index(row)
+        except ValueError:
+            return min(bisect_left(self._listed, row), max(len(self._listed) - 1, 0))
+
+    def select(self, spot: Spot) -> None:
+        """Select a spot, and bring it into sight."""
+        line = self.line_of(spot)
+        if line == self.cursor:
+            self._reveal(line)
+        self.cursor = line
+
+    # Painting
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in other colours."""
+        self._strips.clear()
+        self._styles.clear()
+        super().notify_style_update()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Rows are as wide as the widget."""
+        self.virtual_size = Size(self.scrollable_content_region.width, self.count)
+        self._reveal(self.cursor)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the window."""
+        line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if line >= self.count or self._reader is None:
+            return Strip.blank(width, self.rich_style)
+        row = line if self._listed is None else self._listed[line]
+        here = line == self.cursor
+        key = (row, width, here, here and self.has_focus, self._generation)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._paint(row, width, here)
+        return strip
+
+    def _style(self, part: str) -> Style:
+        if not self._styles:
+            self._styles = {part: self.get_component_rich_style(f"timeline--{part}", partial=True) for part in _PARTS}
+        return self._styles[part]
+
+    def _paint(self, row: int, width: int, here: bool) -> Strip:
+        assert self._reader is not None
+        rows, facts = self._rows, self._reader.session.facts
+        message, block = rows.message[row], rows.block[row]
+        base = self.rich_style
+        if here:
+            base += self._style("cursor")
+        elif Spot(message, block) in self._matches:
+            base += self._style("match")
+        else:
+            self._style("text")
+        if block < WHOLE:
+            label = _compaction_label(self._reader, -2 - block)
+            return paint_rule(label, width, self._styles["rule"], self._glyphs, base)
+        columns = Columns.of(width, len(rows.first), rows.turn[-1])
+        starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
+        first = rows.first[message] == row
+        shown = Row(
+            index=str(message) if first else "",
+            turn=str(rows.turn[message]) if starts else "",
+            starts=starts,
+            kind=kind_word(facts, message, block),
+            preview=self._reader.preview(message, block),
+            tokens=self._tokens(row, block),
+            mark=self._marker.mark(message, block) if self._marker else NO_MARK,
+        )
+        return paint(shown, columns, rows.largest, self._styles, self._glyphs, base)
+
+    def _tokens(self, row: int, block: int) -> int:
+        body = self._marker.context.replaced.get(block) if self._marker and block >= 0 else None
+        return body.size // 4 if body else self._rows.tokens[row]
+
+    # Moving
+
+    def validate_cursor(self, line: int) -> int:
+        """Keep the cursor on a line."""
+        return min(max(line, 0), max(self.count - 1, 0))
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Redraw the two lines that changed, and tell."""
+        self.refresh_line(old)
+        self.refresh_line(new)
+        self._reveal(new)
+        self.post_message(self.Moved(self.spot))
+
+    def watch_has_focus(self, focus: bool) -> None:
+        """The cursor looks different without focus."""
+        super().watch_has_focus(focus)
+        self.refresh_line(self.cursor)
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Tell what is in sight."""
+        super().watch_scroll_y(old, new)
+        self.post_message(self.Scrolled(round(new), round(new) + self.scrollable_content_region.height))
+
+    def _reveal(self, line: int) -> None:
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height <= 0:
+            return
+        if line < top:
+            self.scroll_to(y=line, animate=False, immediate=True)
+        elif line >= top + height:
+            self.scroll_to(y=line - height + 1, animate=False, immediate=True)
+
+    def action_move(self, step: int) -> None:
+        """Select a row *step* further."""
+        self.cursor += step
+
+    def action_page(self, step: int) -> None:
+        """Select a row a screenful further."""
+        self.cursor += step * max(self.scrollable_content_region.height - 1, 1)
+
+    def action_go(self, line: int) -> None:
+        """Select a line; -1 is the last."""
+        self.cursor = self.count - 1 if line < 0 else line
+
+    def action_enter(self) -> None:
+        """Enter the selected row."""
+        if self.count:
+            self.post_message(self.Entered(self.spot))
+
+    def action_open(self) -> None:
+        """Open the selected row."""
+        if self.count:
+            self.post_message(self.Opened(self.spot))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the row under the mouse; a second click opens it."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        line = offset.y + self.scroll_offset.y
+        if line < self.count:
+            if line == self.cursor and event.chain > 1:
+                self.action_open()
+            self.cursor = line
+
+
+def _compaction_label(reader: Reader, number: int) -> str:
+    """A recorded compaction in words."""
+    compaction = reader.session.facts.compactions[number]
+    how = f" ({line_of_text(compaction.trigger)})" if compaction.trigger else ""
+    size = f", {compaction.pre_tokens:,} tokens before" if compaction.pre_tokens else ""
+    what = "compacted" if compaction.kind == "full" else f"{plural(len(compaction.cleared), 'result')} cleared"
+    return f"{what} here by the runtime{how}{size}"

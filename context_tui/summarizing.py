@@ -20,12 +20,13 @@ from context_tui.session.markers import SDK_SUMMARY
 from context_tui.session.session import Message
 from context_tui.summarizer import secrets
 from context_tui.summarizer.checks import Check, check
+from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.prompt import agent_sdk_request, defect_request
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.settings import Endpoint, resolve
+from context_tui.summarizer.settings import resolve
 from context_tui.summarizer.wire import cleaned
 from context_tui.tokens import estimate
 
@@ -176,7 +177,7 @@ def write_blocking(
 
 
 def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
-    """What the user is told before anything is sent: to whom, how much, which suspected secrets; of an extract nothing."""
+    """What the user is told before anything is sent: to whom, how much, which secrets. Empty for an extract."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]

@@ -1,0 +1,221 @@
+"""Writing a session to a new file: checked by reading it back, and never in the place of what it was read from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from context_tui.compaction.pairs import repair
+from context_tui.errors import Error, ExitCode
+from context_tui.formats.base import Export, Format, scan
+from context_tui.formats.registry import FORMATS, format_named
+from context_tui.resuming import resume_command
+from context_tui.session.derived import DerivedContent
+from context_tui.session.facts import Facts
+from context_tui.session.memory import from_messages
+from context_tui.session.session import Message, Session
+from context_tui.tokens import estimate
+
+
+class ExportError(Error):
+    """The session was not written; nothing was left behind."""
+
+
+class OutputExists(ExportError):
+    """The output is there already and may not be replaced without being told so."""
+
+
+class OutputIsInput(ExportError):
+    """The output is the file that the session was read from."""
+
+    exit_code = ExitCode.USAGE
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """What was written: ``losses`` is what the format cannot hold or what had to be added, in words."""
+
+    path: Path
+    format: str
+    losses: list[str]
+    resume_command: str = ""
+
+
+def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
+    """Write the context at the end of *session* to *out*, readable by its owner only.
+
+    Args:
+        force: replace *out* if it exists.
+
+    Raises:
+        OutputIsInput: *out* is the file that the session was read from.
+        OutputExists: *out* exists, and *force* was not given.
+        Error: the format cannot be written, the input has changed since it was read, or writing failed.
+    """
+    form = format_named(format_name)
+    if not form.writable:
+        raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
+    _check_place(session, out, force)
+    messages, notes = repair(_unchanged(session), keep_pending=True)
+    if not messages:
+        raise ExportError("there are no messages to write")
+    with _private_folder(out) as folder:
+        temporary = folder / out.name
+        try:
+            losses = [*notes, *form.write(Export(session, messages), temporary)]
+            os.chmod(temporary, 0o600)
+            losses += _read_back(form, temporary, messages, bool(losses))
+            _sync(temporary)
+            _move(temporary, out, force)
+        except OSError as error:
+            raise ExportError(f"{out}: cannot be written: {error.strerror or error}") from None
+    return ExportResult(out, form.name, losses, resume_command(session, out, form.name))
+
+
+def writable_formats() -> list[str]:
+    """The names of the formats that can be written."""
+    return [form.name for form in FORMATS.values() if form.writable]
+
+
+def suggested_path(session: Session, format_name: str) -> Path:
+    """``NAME.compacted.EXT`` beside the input, or in the current folder for a session that has no file."""
+    source = Path(session.info.path or "session")
+    suffixes = {"koda": ".db", "claude-code": ".jsonl"}
+    suffix = source.suffix if format_name == session.info.format else suffixes.get(format_name, ".json")
+    stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
+    return source.with_name(f"{stem}.compacted{suffix or '.json'}")
+
+
+def _check_place(session: Session, out: Path, force: bool) -> None:
+    source = _root(session).info.path
+    if source and _same(Path(source), out):
+        raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
+    if out.is_dir():
+        raise ExportError(f"{out}: is a folder; name a file in it")
+    if not out.parent.is_dir():
+        raise ExportError(f"{out.parent}: no such folder")
+    if os.path.lexists(out) and not force:
+        raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force")
+    if out.exists() and not out.is_file():
+        raise ExportError(f"{out}: is no regular file")
+
+
+def _same(source: Path, out: Path) -> bool:
+    try:
+        return os.path.samefile(source, out)
+    except OSError:
+        return os.path.realpath(source) == os.path.realpath(out)
+
+
+def _root(session: Session) -> Session:
+    """The recording behind any number of plans carried out."""
+    while isinstance(session.content, DerivedContent):
+        session = session.content.parent
+    return session
+
+
+def _unchanged(session: Session) -> list[Message]:
+    """The session's messages, read now, when they still measure what they did when it was opened.
+
+    Raises:
+        ExportError: what was read has changed since. That the file has grown is fine.
+    """
+    root = _root(session)
+    changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
+    if root.info.path and root.info.format in FORMATS:
+        _check_stat(root, changed)
+    context = session.context_at()
+    try:
+        recorded = [session.message(index) for index in context.order]
+        measured = from_messages(recorded).facts
+        for number, index in enumerate(context.order):
+            if _measures(measured, number) != _measures(session.facts, index):
+                raise changed
+        return session.to_messages()
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise changed from error
+
+
+def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
+    return [(facts.kind[row], facts.text_bytes[row]) for row in facts.blocks_of(message)]
+
+
+def _check_stat(root: Session, changed: ExportError) -> None:
+    try:
+        stat = os.stat(root.info.path)
+    except OSError as error:
+        raise ExportError(f"{root.info.path}: is no longer there ({error.strerror})") from None
+    facts = root.facts
+    read_to = max((p + n for p, n in zip(facts.record_place, facts.record_length, strict=True)), default=0)
+    if stat.st_size < root.info.bytes or (root.info.path.endswith(".jsonl") and stat.st_size < read_to):
+        raise changed
+
+
+@contextmanager
+def _private_folder(out: Path) -> Iterator[Path]:
+    """A folder beside *out* that only its owner can enter, gone at the end whatever happens."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:80]}.", suffix=".tmp", dir=out.parent))
+    except OSError as error:
+        raise ExportError(f"{out.parent}: cannot be written to: {error.strerror or error}") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_back(form: Format, path: Path, messages: list[Message], lossy: bool) -> list[str]:
+    """Read what was written with the format's own reader, and compare.
+
+    Returns:
+        What differs, where the format has said that it cannot hold everything.
+
+    Raises:
+        ExportError: something differs that should not.
+    """
+    try:
+        info = next((each for each in form.sessions(path) if not each.parent), None)
+        if info is None:
+            raise ExportError(f"{form.name}: what was written holds no session; nothing was kept")
+        written = scan(form.scanner(path, info)).context_at()
+    except ExportError:
+        raise
+    except Error as error:
+        raise ExportError(f"{form.name}: what was written cannot be read back ({error}); nothing was kept") from None
+    before, after = estimate(from_messages(messages)) or 0, estimate(written) or 0
+    if len(written) != len(messages):
+        what = f"{form.name}: reads back as {len(written)} messages instead of {len(messages)}"
+        if lossy:
+            return [what]
+        raise ExportError(f"{what}; nothing was kept")
+    return [f"reads back as est. {after:,} tokens instead of {before:,}"] if before != after else []
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move(temporary: Path, out: Path, force: bool) -> None:
+    """Into place in one step; without *force* only where nothing is, even if it came there just now."""
+    if force:
+        os.replace(temporary, out)
+    else:
+        try:
+            os.link(temporary, out)
+        except FileExistsError:
+            raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
+        except OSError:  # a file system without hard links
+            if os.path.lexists(out):
+                raise OutputExists(f"{out}: exists already; name another file") from None
+            os.rename(temporary, out)
+    with suppress(OSError):  # not every system can sync a folder
+        _sync(out.parent)

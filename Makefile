@@ -12,7 +12,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check slow live bench snapshots build clean
+.PHONY: help setup demo test check pytest slow live bench snapshots build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-10s %s\n' "$$name" "$$about"; done
@@ -39,7 +39,9 @@ $(VENV)/.live: requirements-live.txt $(VENV)/.ready
 demo: setup ## open the inspector on a sample session
 	@$(BIN)/context-tui demo
 
-test: check ## lint, types, layers and the tests
+test: check pytest ## lint, types, layers and the tests
+
+pytest: setup ## the tests alone
 	$(BIN)/python -m pytest -n $(JOBS)
 
 check: setup ## lint, types and layers only

@@ -50,6 +50,7 @@ def load(name: str) -> Cassette:
     return Cassette(data["status"], data["content_type"], chunks, data["end"] != "clean end of body")
 
 
+WELCOME = "Welcome to my humble abode of creative ideas! I'm here to assist you with"
 # Endpoint, and the text of the summary or the kind of failure with something that its message must tell.
 OUTCOMES: dict[str, tuple[Endpoint, str, str]] = {
     "lcpp-badjson": (OPENAI, "server", "500: Internal Server Error"),
@@ -63,7 +64,7 @@ OUTCOMES: dict[str, tuple[Endpoint, str, str]] = {
     "lit-messages-kill9": (ANTHROPIC, "error", "Response payload is not completed"),
     "lit-msg-badkey": (ANTHROPIC, "rejected", "400: No connected db."),
     "lit-msg-claude-dead": (ANTHROPIC, "server", "500: litellm.InternalServerError"),
-    "lit-msg-claude-local": (ANTHROPIC, "summary", "Welcome to my humble abode of creative ideas! I'm here to assist you with"),
+    "lit-msg-claude-local": (ANTHROPIC, "summary", WELCOME),
     "lit-msg-nokey": (ANTHROPIC, "server", "500: Internal Server Error"),
     "lit-msg-nomax": (ANTHROPIC, "rejected", "Missing required parameter: 'max_tokens'"),
     "lit-msg-nope": (ANTHROPIC, "rejected", "Invalid model name passed in model=nope"),

@@ -60,7 +60,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     form = format_named(format_name)
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
-    _check_place(session, out, force)
+    check_place(session, out, force)
     messages, notes = repair(_unchanged(session), keep_pending=True)
     if not messages:
         raise ExportError("there are no messages to write")
@@ -91,7 +91,7 @@ def suggested_path(session: Session, format_name: str) -> Path:
     return source.with_name(f"{stem}.compacted{suffix or '.json'}")
 
 
-def _check_place(session: Session, out: Path, force: bool) -> None:
+def check_place(session: Session, out: Path, force: bool) -> None:
     source = _root(session).info.path
     if source and _same(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
@@ -128,7 +128,7 @@ def _unchanged(session: Session) -> list[Message]:
     root = _root(session)
     changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
     if root.info.path and root.info.format in FORMATS:
-        _check_stat(root, changed)
+        _check_file(root, changed)
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
@@ -145,14 +145,20 @@ def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
     return [(facts.kind[row], facts.text_bytes[row]) for row in facts.blocks_of(message)]
 
 
-def _check_stat(root: Session, changed: ExportError) -> None:
-    try:
-        stat = os.stat(root.info.path)
-    except OSError as error:
-        raise ExportError(f"{root.info.path}: is no longer there ({error.strerror})") from None
+def _check_file(root: Session, changed: ExportError) -> None:
+    """Look at the file as it is now: shorter, or another content of the same size, is not what was read."""
+    path = Path(root.info.path)
+    if not path.exists():
+        raise ExportError(f"{path}: is no longer there; it cannot be read again")
+    now = next((info for info in FORMATS[root.info.format].sessions(path) if info.id == root.info.id), None)
     facts = root.facts
     read_to = max((p + n for p, n in zip(facts.record_place, facts.record_length, strict=True)), default=0)
-    if stat.st_size < root.info.bytes or (root.info.path.endswith(".jsonl") and stat.st_size < read_to):
+    if now is None or now.bytes < root.info.bytes:
+        raise changed
+    if path.suffix == ".jsonl" and path.stat().st_size < read_to:
+        raise changed
+    # A database is written in place, page by page, so there only what is read can tell.
+    if path.suffix in (".jsonl", ".json") and now.bytes == root.info.bytes and now.time != root.info.time:
         raise changed
 
 

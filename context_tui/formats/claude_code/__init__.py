@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.errors import Error
 from context_tui.formats.base import Claim, Export
 from context_tui.formats.claude_code.records import SIDE_TYPES, decode
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import list_sessions
+from context_tui.formats.claude_code.write import write
 from context_tui.session.session import SessionInfo
 
 _OWN_TYPES = SIDE_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
@@ -47,4 +47,4 @@ class ClaudeCodeFormat:
         return ClaudeCodeScanner(path, info)
 
     def write(self, export: Export, path: Path) -> list[str]:
-        raise Error("writing Claude Code files is not there yet")
+        return write(export, path)

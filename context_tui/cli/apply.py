@@ -1,0 +1,131 @@
+"""`context-tui apply`: carry a plan out, into a new file. The session itself is never written to."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from context_tui.cli.options import add_policy, add_session, opened, parse, parser
+from context_tui.cli.output import say, talk, write_json
+from context_tui.cli.plan import plan_of
+from context_tui.compaction.apply import apply
+from context_tui.compaction.pairs import Orphan, compare
+from context_tui.compaction.plan import Plan
+from context_tui.errors import ExitCode, SummarizerError
+from context_tui.exporting import ExportResult, check_place, export, writable_formats
+from context_tui.session.session import Session
+from context_tui.summarizing import EXTRACT, KINDS, choose, notice, prepare, write_blocking
+from context_tui.tokens import estimate
+
+
+@dataclass(frozen=True)
+class Written:
+    """A summary and who wrote it: ``kind`` is model or extract."""
+
+    kind: str
+    model: str | None
+    text: str
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Apply one policy to one session, and write what it leaves."""
+    options = parser("apply", "Carry out a policy's plan and write the new session to a new file.")
+    add_session(options)
+    add_policy(options)
+    options.add_argument("-o", "--out", required=True, type=Path, metavar="OUT", help="the new file")
+    options.add_argument("--to", metavar="FORMAT", help="its format (default: that of the session)")
+    options.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    options.add_argument(
+        "--summarizer", choices=KINDS, default=EXTRACT, help="who writes a summary; extract (default) asks no model"
+    )
+    options.add_argument("--model", help="the model to ask")
+    options.add_argument("--base-url", metavar="URL", help="where to ask, for compatible servers")
+    options.add_argument("--mask-secrets", action="store_true", help="mask what looks like a secret in what is sent")
+    options.add_argument("--json", action="store_true", help="report as one JSON document")
+    given = parse(options, arguments)
+
+    session = opened(given.session, given.window)
+    to = given.to or (session.info.format if session.info.format in writable_formats() else "anthropic")
+    check_place(session, given.out, given.force)
+    made = plan_of(session, given)
+    if not made.changed:
+        talk(f"nothing to do: {made.reason.removeprefix('nothing to do: ')}; nothing was written")
+        return ExitCode.DONE
+    written = _summary(made, given) if made.summarises else None
+    after = apply(session, made, written.text if written else None)
+    result = export(after, given.out, to, force=given.force)
+    report = report_of(session, made, after, written, result)
+    if given.json:
+        write_json(report)
+    else:
+        show(report, result)
+    return ExitCode.DONE
+
+
+def _summary(made: Plan, given: argparse.Namespace) -> Written:
+    """Have the summary written; what is about to be sent goes to stderr first."""
+    prepared = prepare(made, mask=given.mask_secrets)
+    summarizer = choose(made, given.summarizer, given.model, given.base_url)
+    for line in notice(summarizer, prepared):
+        talk(line)
+    for repair in prepared.repairs if summarizer.endpoints else ():
+        talk(f"for the provider: {repair}")
+    summary = write_blocking(summarizer, prepared)
+    bad = [check for check in prepared.check(summary.text, summary) if not check.ok]
+    for check in bad:
+        talk(f"{check.severity}: {check.name}: {check.detail}")
+    if any(check.severity == "error" for check in bad):
+        raise SummarizerError("the summary cannot be used; nothing was written")
+    return Written("model" if summary.model else "extract", summary.model or None, summary.text)
+
+
+def report_of(
+    session: Session, made: Plan, after: Session, written: Written | None, result: ExportResult
+) -> dict[str, Any]:
+    """What was done as JSON-ready data (schema ``context-tui.apply/1``)."""
+    total = estimate(after) or 0
+    inherited, introduced = compare(session.messages_of(made.context), after.to_messages())
+    return {
+        "schema": "context-tui.apply/1",
+        "policy": made.policy,
+        "params": made.params.model_dump(mode="json"),
+        "at": made.context.at,
+        "out": str(result.path),
+        "format": result.format,
+        "tokens": {
+            "before": made.tokens_before,
+            "after": total,
+            "summary": total - made.tokens_after if written else None,
+            "estimator": "bytes/4",
+        },
+        "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
+        "check": {"inherited": [_orphan(o) for o in inherited], "introduced": [_orphan(o) for o in introduced]},
+        "losses": result.losses,
+        "resume": result.resume_command or None,
+    }
+
+
+def _orphan(orphan: Orphan) -> dict[str, Any]:
+    return {"kind": orphan.kind, "message": orphan.message, "block": orphan.block, "call_id": orphan.call_id}
+
+
+def show(report: dict[str, Any], result: ExportResult) -> None:
+    """What was done as text."""
+    tokens, check, summary = report["tokens"], report["check"], report["summary"]
+    say(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
+    if summary:
+        who = f"by {summary['model']}" if summary["model"] else "is an extract, no model was asked"
+        say(f"summary ({tokens['summary']:,} tokens) {who}")
+    say(
+        f"pairs: {len(check['inherited'])} unpaired inherited from the recording, {len(check['introduced'])} introduced"
+    )
+    for loss in report["losses"]:
+        say(f"note: {loss}")
+    say(f"written: {result.path} ({result.format})")
+    if result.resume_command:
+        say(f"resume: {result.resume_command}")
+    sys.stdout.flush()

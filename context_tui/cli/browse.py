@@ -1,0 +1,91 @@
+"""`context-tui [SESSION ...]`: the inspector on a terminal, the report of `inspect` anywhere else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from context_tui.cli import inspect
+from context_tui.cli.options import opened, parse, parser, spooled, tokens
+from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
+from context_tui.formats.opening import choose, sessions_in
+from context_tui.session.session import SessionInfo
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Open sessions in the inspector; a picker without SESSION, or with several."""
+    options = parser("", "The inspector.")
+    options.add_argument("sessions", nargs="*", metavar="SESSION")
+    options.add_argument("--window", type=tokens, metavar="N")
+    options.add_argument("--at", type=int, metavar="N")
+    options.add_argument("-P", "--policy", metavar="POLICY")
+    add_looks(options)
+    given = parse(options, arguments)
+    return open_inspector(given.sessions, given)
+
+
+def add_looks(options: argparse.ArgumentParser) -> None:
+    """Options about how the inspector looks."""
+    options.add_argument("--theme", metavar="NAME", help="a theme of Textual's, or light or dark")
+    options.add_argument("--ascii", action="store_true", help="plain characters only")
+    options.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+
+
+def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: bool = False) -> int:
+    """Run the inspector on what *specs* name; without a terminal print the report of one session.
+
+    Raises:
+        UnreadableSession: there is no terminal, and no session to report on.
+        SeveralSessions: there is no terminal, and there are several sessions.
+    """
+    at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
+    terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
+    if not terminal:
+        if not specs:
+            raise UnreadableSession("no terminal to pick a session on: name one, as in `context-tui inspect SESSION`")
+        if len(specs) > 1:
+            raise SeveralSessions("no terminal to pick one of several sessions on; name one", list(specs))
+        session = opened(specs[0], window)
+        inspect.show(session, inspect.report_of(session, at))
+        return ExitCode.DONE
+    what = _named(specs)
+    from context_tui import tui  # Textual: 170 ms
+
+    return tui.run(
+        what,
+        at=at,
+        policy=policy,
+        window=window,
+        ascii=given.ascii,
+        theme=given.theme,
+        mouse=not given.no_mouse,
+        demo=demo,
+    )
+
+
+def _named(specs: Sequence[str]) -> list[SessionInfo]:
+    """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
+    found: list[SessionInfo] = []
+    for spec in specs:
+        if spec == "-":
+            found.append(choose(spooled()))
+            _keyboard()
+            continue
+        try:
+            found.append(choose(spec))
+        except SeveralSessions:
+            found.extend(sessions_in(spec))
+    return found
+
+
+def _keyboard() -> None:
+    """Standard input was the session: the keyboard is the terminal itself."""
+    try:
+        handle = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        raise UnreadableSession("no terminal behind the pipe: use `context-tui inspect -`") from None
+    os.dup2(handle, 0)
+    sys.stdin = os.fdopen(0)
+    sys.__stdin__ = sys.stdin  # type: ignore[misc]  # Textual reads the original one

@@ -1,0 +1,24 @@
+"""`context-tui demo`: the inspector on a bundled sample, at a point where both tiers fire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from context_tui.cli import browse
+from context_tui.cli.options import parse, parser
+from context_tui.discovery import samples
+from context_tui.errors import UnreadableSession
+
+SAMPLE = "coding-session"
+"""The sample that the demo opens: its end is past both of defect's thresholds."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Open the sample, or print its report where there is no terminal."""
+    options = parser("demo", "The inspector on a bundled sample session, at a point where both tiers fire.")
+    browse.add_looks(options)
+    given = parse(options, arguments)
+    found = next((entry.info.path for entry in samples() if SAMPLE in entry.info.path), None)
+    if found is None:
+        raise UnreadableSession("the sample sessions are missing from this installation; install context-tui again")
+    return browse.open_inspector([found], given, demo=True)

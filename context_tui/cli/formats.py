@@ -1,0 +1,27 @@
+"""`context-tui formats`: which session files can be read, and which written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from context_tui.cli.options import parse, parser
+from context_tui.cli.output import table, write_json
+from context_tui.errors import ExitCode
+from context_tui.formats.registry import FORMATS
+
+
+def run(arguments: Sequence[str]) -> int:
+    """List the formats."""
+    options = parser("formats", "The session formats that can be read, in the order in which they are asked.")
+    options.add_argument("--json", action="store_true", help="as one JSON document")
+    given = parse(options, arguments)
+    rows = [{"name": f.name, "about": f.about, "reads": True, "writes": f.writable} for f in FORMATS.values()]
+    if given.json:
+        write_json({"schema": "context-tui.formats/1", "formats": rows})
+    else:
+        table(
+            "formats",
+            ("name", "writes", "about"),
+            [(r["name"], "yes" if r["writes"] else "no", r["about"]) for r in rows],
+        )
+    return ExitCode.DONE

@@ -1,0 +1,191 @@
+"""`context-tui inspect`: the breakdown of a session and of its context at a point."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from context_tui.cli.options import add_session, opened, parse, parser
+from context_tui.cli.output import say, table, write_json
+from context_tui.errors import ExitCode
+from context_tui.policies.moment import believed_at
+from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.session import Session
+from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import fit_at, in_file, last_request, not_in_file, recorded_usage
+from context_tui.tokens.rulers import bytes4, message_tokens
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the report of one session."""
+    options = parser("inspect", "Where a session's context went: tokens by category and tool, turns, compactions.")
+    add_session(options)
+    options.add_argument("--json", action="store_true", help="as one JSON document")
+    options.add_argument("--messages", action="store_true", help="with the timeline, message by message")
+    given = parse(options, arguments)
+    session = opened(given.session, given.window)
+    report = report_of(session, given.at, timeline=given.messages)
+    if given.json:
+        write_json(report)
+    else:
+        show(session, report)
+    return ExitCode.DONE
+
+
+def report_of(session: Session, at: int | None = None, *, timeline: bool = False) -> dict[str, Any]:
+    """The report as JSON-ready data (schema ``context-tui.inspect/1``)."""
+    facts, context, window = session.facts, session.context_at(at), session.window
+    kinds = Counter(facts.record_kind)
+    hidden, usage = not_in_file(session), recorded_usage(context)
+    parts = breakdown(context, hidden)
+    fit = fit_at(session, context)
+    report: dict[str, Any] = {
+        "schema": "context-tui.inspect/1",
+        "session": {
+            "path": session.info.path,
+            "format": session.info.format,
+            "id": session.info.id,
+            "model": facts.model,
+            "context_window": window.tokens,
+            "context_window_source": window.source,
+        },
+        "records": {
+            "total": len(facts.record_kind),
+            "messages": kinds[RecordKind.MESSAGE],
+            "side": kinds[RecordKind.SIDE],
+            "problems": kinds[RecordKind.PROBLEM],
+        },
+        "problems": [{"where": problem.where, "what": problem.what} for problem in facts.problems],
+        "messages": len(session),
+        "turns": session.turns,
+        "requests": len(facts.requests),
+        "compactions": [_compaction(session, compaction) for compaction in facts.compactions],
+        "at": context.at,
+        "window": {
+            "indices": list(context.order),
+            "estimated_tokens": measured(context).total + in_file(facts),
+            "recorded_tokens": usage.context if usage else None,
+            "believed_tokens": believed_at(context, len(context), last_request(context)),
+            "not_in_file_tokens": hidden,
+            "estimator": "bytes/4",
+        },
+        "by_category": parts.by_category,
+        "by_tool": [
+            {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
+        ],
+        "duplicate_reads": [
+            {"path": read.path, "count": read.count, "tokens": read.tokens, "wasted": read.wasted}
+            for read in parts.duplicate_reads
+        ],
+        "diagnosis": parts.diagnosis,
+        "fit": {"recorded": fit.recorded, "expected": fit.expected, "cause": fit.cause} if fit else None,
+    }
+    if timeline:
+        report["timeline"] = timeline_of(session, frozenset(context.order))
+    return report
+
+
+def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
+    """A recorded compaction: what the runtime had before it (baseline + delta), and what was recorded after it."""
+    facts = session.facts
+    before = session.context_at(min(compaction.message, len(session)))
+    request = last_request(before)
+    after = next(
+        (facts.requests[row].context for row, m in enumerate(facts.request_message) if m >= compaction.message), None
+    )
+    return {
+        "message": compaction.message,
+        "kind": compaction.kind,
+        "trigger": compaction.trigger,
+        "tokens_before": believed_at(before, len(before), request) if len(before) else None,
+        "tokens_before_source": "recorded + estimated delta" if request >= 0 else "estimated",
+        "tokens_before_in_file": compaction.pre_tokens,
+        "tokens_after": after,
+    }
+
+
+def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, Any]]:
+    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4``."""
+    facts, turn, found = session.facts, 0, []
+    for message in range(len(session)):
+        turn += bool(facts.flags[message] & MessageFlag.TURN_START)
+        found.append(
+            {
+                "index": message,
+                "role": Role(facts.role[message]).name.lower(),
+                "turn": turn,
+                "tokens": message_tokens(facts, message),
+                "in_context": message in in_context,
+                "blocks": [_block(facts, block) for block in facts.blocks_of(message)],
+            }
+        )
+    return found
+
+
+def _block(facts: Facts, block: int) -> dict[str, Any]:
+    kind = Kind(facts.kind[block]).name.lower()
+    return {"kind": kind, "tokens": bytes4(facts, block), "tool": facts.tool_name(block) or None}
+
+
+def show(session: Session, report: dict[str, Any]) -> None:
+    """The report as text."""
+    about, records, window = report["session"], report["records"], report["window"]
+    name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
+    say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
+    say(f"{report['messages']:,} messages   {report['turns']:,} turns   {report['requests']:,} requests")
+    say(
+        f"{records['total']:,} records: {records['messages']:,} of messages, {records['side']:,} beside them, "
+        f"{records['problems']:,} problems"
+    )
+    where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
+    say(f"context {where}: {len(window['indices']):,} messages")
+    table("size", ("tokens", "", ""), _sizes(report))
+    total = max(1, sum(report["by_category"].values()))
+    categories = [(name, tokens, f"{tokens / total:.0%}") for name, tokens in report["by_category"].items() if tokens]
+    table("by category (estimated, not_in_file: recorded - estimated)", ("category", "tokens", "share"), categories)
+    tools = [
+        (share["tool"] or "(call not here)", share["calls"], share["result_tokens"]) for share in report["by_tool"]
+    ]
+    table("by tool (estimated)", ("tool", "calls", "result tokens"), tools)
+    reads = [(read["path"], read["count"], read["tokens"], read["wasted"]) for read in report["duplicate_reads"]]
+    table("read more than once (estimated)", ("path", "count", "tokens", "wasted"), reads[:20])
+    if len(reads) > 20:
+        say(f"  and {len(reads) - 20} more (--json has all)")
+    compactions = [
+        (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
+        for c in report["compactions"]
+    ]
+    table("recorded compactions", ("message", "kind", "trigger", "before", "before, by the file", "after"), compactions)
+    table("problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]])
+    if report["diagnosis"]:
+        say(f"\ndiagnosis (bytes / 3.5): {report['diagnosis']}")
+    if "timeline" in report:
+        rows = [
+            (
+                entry["index"],
+                entry["turn"],
+                entry["role"],
+                entry["tokens"],
+                "yes" if entry["in_context"] else "no",
+                ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
+            )
+            for entry in report["timeline"]
+        ]
+        table("timeline (estimated)", ("message", "turn", "role", "tokens", "in context", "blocks"), rows)
+
+
+def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
+    window, about, fit = report["window"], report["session"], report["fit"]
+    rows: list[tuple[object, ...]] = [
+        (window["recorded_tokens"], "recorded", "the last request's fresh + cached input"),
+        (window["estimated_tokens"], "estimated", "bytes / 4 over what is in the file"),
+        (window["not_in_file_tokens"], "not in the file", "recorded - estimated at the first request"),
+        (window["believed_tokens"], "believed", "last recorded + estimate of what came after it"),
+        (about["context_window"], "window", about["context_window_source"]),
+    ]
+    if fit and fit["cause"]:
+        off = (fit["expected"] - fit["recorded"]) / fit["recorded"]
+        rows.append((fit["expected"], f"expected, {off:+.0%} off", fit["cause"]))
+    return rows

@@ -1,0 +1,80 @@
+"""Options that several commands share, and opening the session they name."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from context_tui.errors import ExitCode
+from context_tui.formats.opening import open_session
+from context_tui.session.session import Session
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors are one line, with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        raise SystemExit(int(ExitCode.USAGE))
+
+
+def parser(command: str, about: str) -> Parser:
+    """A parser for a command of the program."""
+    return Parser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
+
+
+def add_session(to: argparse.ArgumentParser) -> None:
+    """SESSION, --window and --at."""
+    to.add_argument("session", metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    to.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
+    to.add_argument("--at", type=int, metavar="N", help="the context before message N (default: at the end)")
+
+
+def add_policy(to: argparse.ArgumentParser) -> None:
+    """-P and -p."""
+    to.add_argument(
+        "-P", "--policy", required=True, metavar="POLICY", help="its name; `context-tui policies` lists them"
+    )
+    to.add_argument(
+        "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
+    )
+    to.add_argument("--idle", type=float, metavar="SECONDS", help="idle time for koda, instead of the recorded one")
+
+
+def tokens(text: str) -> int:
+    """A positive number of tokens; 200k and 1m are understood."""
+    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    value = int(float(text[:-1]) * scale) if scale > 1 else int(text.replace("_", "").replace(",", ""))
+    if value <= 0:
+        raise ValueError(text)
+    return value
+
+
+def opened(spec: str, window: int | None = None) -> Session:
+    """Read the session that *spec* names; ``-`` is standard input."""
+    if spec != "-":
+        return open_session(spec, window=window)
+    session = open_session(spooled(), window=window)
+    return replace(session, info=replace(session.info, path="-", title="standard input"))
+
+
+def spooled() -> Path:
+    """Standard input as a private temporary file, gone when the program ends."""
+    handle, name = tempfile.mkstemp(prefix="context-tui-")
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return Path(name)
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse, with options and positionals in any order."""
+    return parser.parse_intermixed_args(list(arguments))

@@ -1,0 +1,71 @@
+"""Writing to stdout: ASCII JSON, and tables that are plain text where nobody looks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from context_tui.sanitize import sanitize_line
+
+
+def write_json(value: Any) -> None:
+    """One JSON document, ASCII-escaped."""
+    json.dump(value, sys.stdout, ensure_ascii=True, indent=2)
+    sys.stdout.write("\n")
+
+
+def say(text: str = "") -> None:
+    """A line of text; what came from a session is made safe here."""
+    print(sanitize_line(text))
+
+
+def talk(text: str) -> None:
+    """A line to the user, beside the data."""
+    print(f"context-tui: {sanitize_line(text)}", file=sys.stderr)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
+    texts = [[_cell(value) for value in row] for row in rows]
+    if not texts:
+        return
+    right = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
+    if sys.stdout.isatty():
+        _draw(title, columns, texts, right)
+        return
+    print(f"\n{title}")
+    widths = [max(len(line[column]) for line in [columns, *texts]) for column in range(len(columns))]
+    for line in [columns, *texts]:
+        cells = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        print("  " + "  ".join(cells).rstrip())
+
+
+def _draw(title: str, columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, to_right in zip(columns, right, strict=True):
+        drawn.add_column(name, justify="right" if to_right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(drawn)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return sanitize_line(str(value))
+
+
+def _is_number(text: str) -> bool:
+    return text in ("", "unknown") or text.rstrip("%").strip().replace(",", "").replace("-", "").isdigit()

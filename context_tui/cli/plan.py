@@ -1,0 +1,105 @@
+"""`context-tui plan`: what a policy would do, without doing it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from context_tui.cli.options import add_policy, add_session, opened, parse, parser
+from context_tui.cli.output import say, table, talk, write_json
+from context_tui.compaction.plan import Plan
+from context_tui.errors import ExitCode
+from context_tui.policies.firing import first_fire
+from context_tui.policies.registry import pairs, plan, policy_named
+from context_tui.session.session import Session
+
+SHOWN = 40
+"""Edits that the text lists; JSON has all."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the plan of one policy for one session."""
+    options = parser("plan", "What a policy would do to a session's context, and whether it would fire there.")
+    add_session(options)
+    add_policy(options)
+    options.add_argument("--force", action="store_true", help="plan though koda's idle trigger does not fire")
+    options.add_argument("--json", action="store_true", help="as one JSON document")
+    given = parse(options, arguments)
+    session = opened(given.session, given.window)
+    made = plan_of(session, given, force=given.force)
+    if given.json:
+        write_json(report_of(made))
+    else:
+        show(session, made)
+    if not made.changed:
+        talk(made.reason)
+    return ExitCode.DONE
+
+
+def plan_of(session: Session, given: argparse.Namespace, *, force: bool = False) -> Plan:
+    """The plan that the options ask for."""
+    params: dict[str, Any] = dict(pairs(given.param))
+    return plan(session, given.policy, at=given.at, idle_seconds=given.idle, force=force, **params)
+
+
+def report_of(made: Plan) -> dict[str, Any]:
+    """The plan as JSON-ready data (schema ``context-tui.plan/1``)."""
+    return {
+        "schema": "context-tui.plan/1",
+        "policy": made.policy,
+        "params": made.params.model_dump(mode="json"),
+        "at": made.context.at,
+        "trigger": asdict(made.trigger),
+        "changed": made.changed,
+        "reason": made.reason or None,
+        "tokens": {
+            "before": made.tokens_before,
+            "after": made.tokens_after,
+            "summary": None,
+            "estimator": "bytes/4",
+        },
+        "report": dict(made.report) if made.report is not None else None,
+        "boundary": made.boundary,
+        "edits": [asdict(edit) for edit in made.edits],
+        "verdicts": [
+            {"message": message, "block": block, "verdict": verdict.verdict, "reason": verdict.reason}
+            for message, block, verdict in made.verdicts()
+        ],
+    }
+
+
+def show(session: Session, made: Plan) -> None:
+    """The plan as text."""
+    before, after = made.tokens_before, made.tokens_after
+    point = "at the end" if made.context.at == len(session) else f"before message {made.context.at:,}"
+    say(f"{made.policy} {point}   " + "   ".join(f"{k}={v}" for k, v in made.params.model_dump(mode="json").items()))
+    say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
+    policy = policy_named(made.policy)
+    if policy.phases and not made.trigger.fires:
+        first = first_fire(session, policy, made.params)  # type: ignore[arg-type]
+        say("         nowhere in this session" if first is None else f"         first before message {first:,}")
+    if not made.changed:
+        return
+    share = f", {(before - after) / before:.0%} less" if before else ""
+    say(f"estimated tokens: {before:,} -> {after:,}{share}{' and a summary' if made.summarises else ''}")
+    if made.report:
+        say("its own report: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
+    if made.cut:
+        say(f"boundary: message {made.boundary:,} is the first that is kept")
+    edits = made.edits
+    rows = [
+        (
+            edit.message,
+            "" if edit.block is None else edit.block,
+            edit.action,
+            edit.tool,
+            edit.tokens_before,
+            edit.tokens_after,
+        )
+        for edit in edits[:SHOWN]
+    ]
+    table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
+    if len(edits) > SHOWN:
+        say(f"  and {len(edits) - SHOWN:,} more (--json has all)")

@@ -1,0 +1,205 @@
+"""Writing a session that Claude Code can resume: boundary, summary record, and the kept records chained anew.
+
+Kept records are the recorded ones with another session id and parent, their usage zeroed (the context is new), and
+cleared results gone from ``toolUseResult`` too. Messages of other formats become records of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.base import Export
+from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code.content import LinesContent
+from context_tui.session.derived import Origin, origin_of
+from context_tui.session.facts import BlockFlag, MessageFlag, Role
+from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.session import Session
+
+VERSION = "2.1.219"
+"""The version of the program whose records ours are like."""
+_USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def write(export: Export, path: Path) -> list[str]:
+    """Write the session's context to the new file *path*; returns what could not be kept as it was."""
+    writer = _Writer(export.session)
+    with path.open("xb") as file:
+        for record in writer.records():
+            file.write(_line(record))
+    return writer.losses
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    """A record on its line; lone surrogates go back to their escapes."""
+    encoded = compact_json(record)
+    try:
+        encoded.decode()
+    except UnicodeDecodeError:
+        encoded = json.dumps(record, separators=(",", ":")).encode()
+    return encoded + b"\n"
+
+
+class _Writer:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.losses: list[str] = []
+        self._id = str(uuid.uuid4())
+        self._last: str | None = None
+        self._now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._cwd = ""
+        self._foreign = 0
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        context = self.session.context_at()
+        origins = [origin_of(self.session, message, self._bodies(message)) for message in context.order]
+        self._cwd = self._recorded_cwd(origins)
+        for message, origin in zip(context.order, origins, strict=True):
+            flags = self.session.facts.flags[message]
+            if flags & MessageFlag.SUMMARY and message == context.order[0]:
+                yield self._boundary()
+                yield self._summary(message)
+            elif isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
+                yield from self._kept(origin, origin.session.content)
+            else:
+                self._foreign += 1
+                yield from self._new(message)
+        if self._foreign:
+            self.losses.append(f"{self._foreign} messages have no Claude Code records, so theirs were written anew")
+
+    def _bodies(self, message: int) -> dict[int, str]:
+        """Bodies that stand in place of recorded ones here, by block ordinal."""
+        replaced = self.session.context_at().replaced
+        rows = enumerate(self.session.facts.blocks_of(message))
+        return {ordinal: replaced[row].text or "" for ordinal, row in rows if row in replaced}
+
+    def _recorded_cwd(self, origins: list[Any]) -> str:
+        for origin in reversed(origins):
+            if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
+                content = origin.session.content
+                for row in content.facts.records_of(origin.message):
+                    cwd = records.decode(content.line(row)).cwd
+                    if cwd:
+                        return cwd
+        return self.session.info.cwd
+
+    def _chained(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as the next one of this session."""
+        record["parentUuid"], record["sessionId"] = self._last, self._id
+        record.setdefault("uuid", str(uuid.uuid4()))
+        self._last = str(record["uuid"])
+        return record
+
+    def _envelope(self, kind: str) -> dict[str, Any]:
+        return {
+            "parentUuid": None,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": self._cwd,
+            "sessionId": self._id,
+            "version": VERSION,
+            "gitBranch": "",
+            "type": kind,
+            "uuid": str(uuid.uuid4()),
+            "timestamp": self._now,
+        }
+
+    def _boundary(self) -> dict[str, Any]:
+        record = self._envelope("system") | {
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "isMeta": False,
+            "level": "info",
+            "compactMetadata": {"trigger": "manual", "preTokens": self._tokens_before()},
+        }
+        return self._chained(record)
+
+    def _tokens_before(self) -> int:
+        """The last recorded size of the recording, else 0: Claude Code wants a number here."""
+        session = self.session
+        while not session.facts.requests and hasattr(session.content, "parent"):
+            session = session.content.parent
+        return session.facts.requests[-1].context if session.facts.requests else 0
+
+    def _summary(self, message: int) -> dict[str, Any]:
+        blocks = self.session.content.blocks(message)
+        text = "\n".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+        if self.session.facts.role[message] != Role.USER:
+            self.losses.append("the summary is a user message, as Claude Code keeps it")
+        record = self._envelope("user") | {
+            "isVisibleInTranscriptOnly": True,
+            "isCompactSummary": True,
+            "message": {"role": "user", "content": text},
+        }
+        return self._chained(record)
+
+    def _kept(self, origin: Origin, content: LinesContent) -> Iterator[dict[str, Any]]:
+        ordinal = 0
+        for row in content.facts.records_of(origin.message):
+            record: dict[str, Any] = loads(content.line(row))
+            count = len(records.blocks(records.from_object(record)))
+            bodies = {o - ordinal: text for o, text in origin.bodies.items() if ordinal <= o < ordinal + count}
+            ordinal += count
+            message = record.get("message")
+            if isinstance(message, dict):
+                if isinstance(message.get("usage"), dict):
+                    message["usage"] = _zeroed(message["usage"])
+                if bodies:
+                    message["content"] = _with_bodies(message["content"], bodies)
+                    if "toolUseResult" in record:
+                        record["toolUseResult"] = next(iter(bodies.values()))
+            for name in ("isSidechain", "agentId"):
+                record.pop(name, None)
+            yield self._chained(record | {"isSidechain": False})
+
+    def _new(self, message: int) -> Iterator[dict[str, Any]]:
+        facts, blocks = self.session.facts, self.session.content.blocks(message)
+        if facts.role[message] == Role.ASSISTANT:
+            api_id = f"msg_{uuid.uuid4().hex[:24]}"
+            for block in blocks:
+                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, block)})
+            return
+        rows = list(facts.blocks_of(message))
+        injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
+        meta = {"isMeta": True} if injected and all(injected) else {}
+        yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": blocks}})
+
+    def _api(self, api_id: str, block: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "id": api_id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.session.facts.model or "unknown",
+            "content": [block],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": dict.fromkeys(_USAGE, 0),
+        }
+
+
+def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:
+    """Usage with every number at 0, at any depth; iterations of a call are gone."""
+    found: dict[str, Any] = {}
+    for name, value in usage.items():
+        if isinstance(value, dict):
+            found[name] = _zeroed(value)
+        elif name == "iterations":
+            found[name] = []
+        else:
+            found[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return found
+
+
+def _with_bodies(content: list[dict[str, Any]], bodies: dict[int, str]) -> list[dict[str, Any]]:
+    """Record content with other bodies; ordinals count its blocks, as :func:`records.blocks` does."""
+    found, ordinal = [], 0
+    for block in content:
+        if isinstance(block, dict):
+            found.append({**block, "content": bodies[ordinal]} if ordinal in bodies else block)
+            ordinal += 1
+    return found

@@ -1,0 +1,203 @@
+"""Pairs of calls and results: what is orphaned, and histories made acceptable."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_tui.compaction.pairs import NO_RESULT, NO_START, Orphan, compare, problems, repair
+
+Message = dict[str, Any]
+
+
+def call(call_id: str, name: str = "Read") -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+
+
+def result(call_id: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **more}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def user(*content: Any) -> Message:
+    return {"role": "user", "content": list(content)}
+
+
+def assistant(*content: Any) -> Message:
+    return {"role": "assistant", "content": list(content)}
+
+
+GO: Message = {"role": "user", "content": "go"}
+FINE = [GO, assistant(text("a"), call("1"), call("2")), user(result("2"), result("1")), assistant(text("b"))]
+
+
+def test_a_fine_history_has_no_problems_and_stays_as_it_is() -> None:
+    assert not problems(FINE)
+    repaired, notes = repair(FINE)
+    assert notes == []
+    assert all(a is b for a, b in zip(repaired, FINE, strict=True))
+    assert repair([]) == ([], [])
+    assert not problems([])
+
+
+def test_orphans() -> None:
+    history = [user(result("0")), assistant(call("1"), call("2")), user(result("1"), result("3"), result("1"))]
+    found = problems(history)
+    assert found.orphan_calls == (Orphan("call", 1, 1, "2"),)
+    assert found.orphan_results == (
+        Orphan("result", 0, 0, "0"),
+        Orphan("result", 2, 1, "3"),
+        Orphan("result", 2, 2, "1"),
+    )
+    assert found
+
+
+def test_a_late_result_is_no_answer() -> None:
+    history = [GO, assistant(call("1")), user(text("wait")), assistant(text("?")), user(result("1"))]
+    found = problems(history)
+    assert [len(found.orphan_calls), len(found.orphan_results)] == [1, 1]
+
+
+def test_pending_calls_at_the_very_end_are_fine() -> None:
+    assert not problems([GO, assistant(call("1"), call("2"))])
+    assert problems([GO, assistant(call("1")), user(text("never mind"))]).orphan_calls
+    assert problems([GO, assistant(call("1")), assistant(text("never mind"))]).orphan_calls
+    assert problems([GO, assistant(call("1"), call("2")), user(result("1"))]).orphan_calls
+
+
+def test_neighbours_of_one_role_count_as_one() -> None:
+    assert not problems([GO, assistant(call("1")), assistant(call("2")), user(result("1")), user(result("2"))])
+
+
+def test_compare() -> None:
+    before = [GO, assistant(call("1")), GO, assistant(call("2")), user(result("2"))]
+    after = [{"role": "assistant", "content": "summary"}, assistant(call("1")), user(result("2")), user(result("2"))]
+    inherited, introduced = compare(before, after)
+    assert inherited == [Orphan("call", 1, 0, "1")]
+    assert introduced == [Orphan("result", 2, 0, "2"), Orphan("result", 3, 0, "2")]
+    # As often as before, no more.
+    twice = [*before, assistant(call("1")), GO]
+    assert compare(before, twice)[1] == [Orphan("call", 5, 0, "1")]
+
+
+def test_missing_results_are_added_first() -> None:
+    repaired, notes = repair([GO, assistant(call("1"), call("2")), user(text("stop"), result("2"))])
+    added = result("1", NO_RESULT, is_error=True)
+    assert repaired[2]["content"] == [result("2"), added, text("stop")]
+    assert len(notes) == 1
+    assert "'1'" in notes[0]
+
+
+def test_pending_calls_are_answered_unless_kept() -> None:
+    history = [GO, assistant(call("1"))]
+    repaired, _ = repair(history)
+    assert repaired == [*history, user(result("1", NO_RESULT, is_error=True))]
+    assert repair(history, keep_pending=True) == (history, [])
+
+
+def test_orphan_results_become_labelled_text() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    bodies: list[tuple[dict[str, Any], str]] = [
+        (result("9", "body"), "[tool result without its call, id 9]\nbody"),
+        (result("9", {"a": 1.0}, is_error=True), '[tool error without its call, id 9]\n{"a":1.0}'),
+        (result("9", [text("x"), text("y")]), "[tool result without its call, id 9]\nxy"),
+    ]
+    for block, expected in bodies:
+        repaired, notes = repair([user(block, text("and"))])
+        assert repaired == [user(text(expected), text("and"))]
+        assert len(notes) == 1
+    assert repair([user(result("9", [text("x"), image]))])[0][0]["content"][1] == image
+
+
+def test_the_user_begins() -> None:
+    repaired, notes = repair([assistant(text("summary")), GO])
+    assert repaired[0] == user(text(NO_START))
+    assert notes == ["a user message was added at the start"]
+
+
+def test_blanks_go_and_roles_alternate() -> None:
+    history = [GO, user(text(" ")), user(text("more"), text("")), {"role": "assistant", "content": None}, GO]
+    repaired, notes = repair(history)
+    assert repaired == [user(text("go"), text("more"), text("go"))]
+    assert len(notes) == 4
+
+
+def test_equal_ids_get_ids_of_their_own() -> None:
+    history = [GO, assistant(call("1")), user(result("1", "a")), assistant(call("1")), user(result("1", "b"))]
+    repaired, notes = repair(history)
+    assert repaired[3:] == [assistant(call("1-2")), user(result("1-2", "b"))]
+    assert len(notes) == 1
+
+
+def test_blocks_on_the_wrong_side() -> None:
+    repaired, _ = repair([user(call("1")), assistant(result("2"))])
+    assert not problems(repaired)
+    assert [block["type"] for message in repaired for block in message["content"]] == ["text", "text"]
+
+
+ids = st.sampled_from(["1", "2", "3", ""])
+blocks = st.one_of(
+    st.builds(call, ids),
+    st.builds(result, ids, st.sampled_from(["ok", "", None, [], [{"type": "text", "text": "x"}], {"k": [1]}, 7])),
+    st.builds(text, st.sampled_from(["hi", "", " \n"])),
+    st.just({"type": "thinking", "thinking": "hm"}),
+    st.just({"type": "tool_use"}),
+    st.just({"type": "tool_result"}),
+)
+contents = st.one_of(st.sampled_from(["hello", "", " ", None, 3]), st.lists(blocks, max_size=4))
+histories = st.lists(
+    st.builds(lambda role, content: {"role": role, "content": content}, st.sampled_from(["user", "assistant"]), contents),
+    max_size=8,
+)
+
+
+@given(histories)
+def test_repaired_histories_are_acceptable(history: list[Message]) -> None:
+    original = copy.deepcopy(history)
+    repaired, notes = repair(history)
+    assert history == original
+    assert not problems(repaired)
+    assert problems(history) == problems(original)
+    assert bool(notes) or repaired == history
+    assert all(a["role"] != b["role"] for a, b in itertools.pairwise(repaired))
+    called: list[Any] = []
+    for message in repaired:
+        assert message["content"]
+        kinds = [block["type"] for block in message["content"]] if isinstance(message["content"], list) else ["text"]
+        assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result")
+        assert ("tool_result" if message["role"] == "assistant" else "tool_use") not in kinds
+        called += [b["id"] for b in message["content"] if b["type"] == "tool_use"] if "tool_use" in kinds else []
+    assert len(called) == len(set(called))
+    if repaired:
+        assert repaired[0]["role"] == "user"
+        assert "tool_use" not in [b["type"] for b in repaired[-1]["content"] if isinstance(b, dict)]
+    assert repair(repaired) == (repaired, [])
+
+
+@given(histories)
+def test_nothing_said_is_lost(history: list[Message]) -> None:
+    def said(messages: list[Message]) -> list[str]:
+        return sorted(
+            block["text"]
+            for message in messages
+            for block in (message["content"] if isinstance(message["content"], list) else [text(str(message["content"]))])
+            if block["type"] == "text" and block["text"] in ("hi", "hello")
+        )
+
+    assert said(repair(history)[0]) == said(history)
+
+
+@given(histories)
+def test_compare_splits_the_problems(history: list[Message]) -> None:
+    inherited, introduced = compare(history, history)
+    found = problems(history)
+    assert inherited == [*found.orphan_calls, *found.orphan_results]
+    assert introduced == []
+    assert len(compare([], history)[1]) == len(inherited)

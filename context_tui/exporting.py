@@ -22,6 +22,10 @@ from context_tui.session.session import Message, Session
 from context_tui.tokens import estimate
 
 
+_FROM_RECORDS = frozenset({"claude-code"})
+"""Formats that are written from the recorded lines; their runtime repairs pairs itself when it loads them."""
+
+
 class ExportError(Error):
     """The session was not written; nothing was left behind."""
 
@@ -61,7 +65,9 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
-    messages, notes = repair(_unchanged(session), keep_pending=True)
+    messages, notes = _unchanged(session), list[str]()
+    if form.name not in _FROM_RECORDS:
+        messages, notes = repair(messages, keep_pending=True)
     if not messages:
         raise ExportError("there are no messages to write")
     with _private_folder(out) as folder:
@@ -91,7 +97,14 @@ def suggested_path(session: Session, format_name: str) -> Path:
     return source.with_name(f"{stem}.compacted{suffix or '.json'}")
 
 
-def check_place(session: Session, out: Path, force: bool) -> None:
+def check_place(session: Session, out: Path, force: bool = False) -> None:
+    """Refuse an output before any work is done: the input itself, a folder, or what exists and may not be replaced.
+
+    Raises:
+        OutputIsInput: *out* is the file that the session was read from.
+        OutputExists: *out* exists, and *force* was not given.
+        ExportError: nothing can be written there.
+    """
     source = _root(session).info.path
     if source and _same(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")

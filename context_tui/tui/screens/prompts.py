@@ -9,6 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
@@ -31,12 +32,12 @@ class InputPrompt(ModalScreen[str | None]):
         self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] | None = None
     ) -> None:
         super().__init__()
-        self._title, self._hint, self._value, self._check = title, hint, value, check
+        self._heading, self._hint, self._value, self._check = title, hint, value, check
 
     def compose(self) -> ComposeResult:
         """The title, the line to type in, and below it the hint or what is wrong."""
         with Vertical(id="prompt"):
-            yield Label(sanitize_line(self._title), id="prompt-title", markup=False)
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Input(self._value, id="prompt-value")
             yield Label(sanitize_line(self._hint), id="prompt-hint", markup=False)
             yield Label("enter accept   esc cancel", id="prompt-keys", markup=False)
@@ -89,17 +90,17 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     def __init__(self, title: str, detail: str, answers: Sequence[Answer]) -> None:
         super().__init__()
-        self._title, self._detail, self._answers = title, detail, answers
+        self._heading, self._detail, self._answers = title, detail, answers
 
     def compose(self) -> ComposeResult:
         """The question and a button for each answer."""
         with Vertical(id="prompt"):
-            yield Label(sanitize_line(self._title), id="prompt-title", markup=False)
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Label(sanitize_line(self._detail), id="prompt-hint", markup=False)
             with Horizontal(id="prompt-answers"):
                 for number, answer in enumerate(self._answers):
-                    kind = "primary" if number == 0 else "default"
-                    yield Button(f"{answer.key}  {answer.label}", kind, name=answer.name, compact=True)
+                    label = Content(f"{answer.key}  {answer.label}")
+                    yield Button(label, "default" if number else "primary", name=answer.name, compact=True)
 
     def on_mount(self) -> None:
         """Bind each answer's key."""

@@ -37,8 +37,10 @@ class ReadingPane(ScrollView, can_focus=True):
     }
     DEFAULT_CSS = """
     ReadingPane {
-        .reading-pane--heading { text-style: bold; color: $text-accent; }
-        .reading-pane--muted { color: $text-muted; }
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+        .reading-pane--heading { text-style: bold; color: $accent; }
+        .reading-pane--muted { color: $foreground 60%; }
     }
     """
     # The inherited ones animate.
@@ -122,6 +124,20 @@ class ReadingPane(ScrollView, can_focus=True):
             self._fill(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
+    def jump(self, look: str, step: int) -> None:
+        """Scroll to the next part of this look, or (``step`` -1) to the one before."""
+        if step > 0:
+            self._fill(everything=len(self._lines) < 50_000)
+        here = self.scroll_offset.y
+        # Only the first line of a part that takes several is where it starts.
+        starts = [n for n, line in enumerate(self._lines) if line.look == look and not self._continues(n)]
+        found = [n for n in starts if (n > here if step > 0 else n < here)]
+        if found:
+            self.scroll_to(y=found[0] if step > 0 else found[-1], animate=False)
+
+    def _continues(self, line: int) -> bool:
+        return line > 0 and self._lines[line - 1].look == self._lines[line].look
+
     def _content_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
 
@@ -144,6 +160,6 @@ class ReadingPane(ScrollView, can_focus=True):
     def _style(self, look: str) -> Style:
         style = self._styles.get(look)
         if style is None:
-            style = self.rich_style + self.get_component_rich_style(f"reading-pane--{look}", partial=True)
-            self._styles[look] = style
+            # Not partial: colours with an opacity are blended with the background here.
+            style = self._styles[look] = self.get_component_rich_style(f"reading-pane--{look}")
         return style

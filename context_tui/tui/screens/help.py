@@ -1,0 +1,85 @@
+"""The keys of a screen, put together from its bindings so that it is never out of date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Label
+
+from context_tui.tui.screens.reading import Part, ReadingPane
+
+KEYS_WIDTH = 16
+"""Cells for the keys; what is longer takes a line of its own."""
+
+
+class HelpScreen(ModalScreen[None]):
+    """What every key does, grouped by where it works.
+
+    ``nodes`` are the screen and widgets whose bindings are listed, the most special first; ``notes`` are paragraphs
+    above them.
+    """
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
+    ]
+
+    def __init__(self, nodes: Sequence[DOMNode], *, title: str = "Keys", notes: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._listed, self._heading, self._notes = list(nodes), title, notes
+
+    def compose(self) -> ComposeResult:
+        """A title and the groups."""
+        yield Label(self._heading, id="help-title", markup=False)
+        yield ReadingPane(self._parts(), id="help-keys")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def _parts(self) -> Iterator[Part]:
+        for note in self._notes:
+            yield Part(note + "\n", "muted")
+        listed: set[tuple[str, str]] = set()
+        for node in self._listed:
+            lines = []
+            for binding, keys in _grouped(node):
+                if (key := (keys[0], binding.action)) not in listed:
+                    listed.add(key)
+                    lines += _lines(self._display(binding, keys), binding)
+            if lines:
+                yield Part(_group_title(node), "heading")
+                yield Part("\n".join(lines) + "\n")
+
+    def _display(self, binding: Binding, keys: Sequence[str]) -> str:
+        """The keys as people write them."""
+        if binding.key_display:
+            return binding.key_display
+        return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
+
+
+def _grouped(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
+    """Each described binding of a node once, with all its keys."""
+    found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
+    for key, bindings in node._bindings.key_to_bindings.items():
+        for binding in bindings:
+            if binding.description and not binding.system:
+                name = (binding.action, binding.description)
+                found.setdefault(name, (binding, []))[1].append(key)
+    return found.values()
+
+
+def _group_title(node: DOMNode) -> str:
+    return node.BINDING_GROUP_TITLE or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
+
+
+def _lines(keys: str, binding: Binding) -> list[str]:
+    """The keys, and beside or below them what they do."""
+    about = binding.tooltip or binding.description
+    about = about[:1].upper() + about[1:]
+    if len(keys) > KEYS_WIDTH - 2:
+        return [f"  {keys}", f"  {'':{KEYS_WIDTH}}{about}"]
+    return [f"  {keys:{KEYS_WIDTH}}{about}"]

@@ -1,0 +1,75 @@
+"""What could not be read in a session: each place with the reason and the record's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Label
+
+from context_tui.sanitize import sanitize_line
+from context_tui.session.facts import Problem
+from context_tui.session.session import Session
+from context_tui.tui.screens.reading import Part, ReadingPane
+
+RAW_LENGTH = 4_000
+"""Characters of a record that are shown; a broken line can be a whole file."""
+
+MISSING = "(the text of this record is not at hand)"
+
+
+class ProblemsScreen(ModalScreen[None]):
+    """The list of a session's problems, one under the other."""
+
+    CSS_PATH = "problems.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "close", key_display="esc", id="problems-close", tooltip="Back"),
+        Binding("n", "jump(1)", "next", id="problems-next", tooltip="The next problem"),
+        Binding("p,N", "jump(-1)", "previous", id="problems-previous", tooltip="The problem before"),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self._starts: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        """A heading with the count, and the problems."""
+        count = len(self.session.facts.problems)
+        yield Label(self._heading(count), id="problems-title", markup=False)
+        yield ReadingPane(self._parts() if count else [Part(NONE, "muted")], id="problems-list")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def _heading(self, count: int) -> str:
+        records = len(self.session.facts.record_kind)
+        name = sanitize_line(self.session.info.path.rpartition("/")[2] or "this session")
+        of = f" of {records:,} records" if records else ""
+        return f"Problems: {count:,}{of} in {name}" if count else f"No problems in {name}"
+
+    def _parts(self) -> Iterator[Part]:
+        for problem in self.session.facts.problems:
+            yield Part(f"{problem.where}: {problem.what}", "heading")
+            yield Part(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")
+
+    def _raw(self, problem: Problem) -> str:
+        if problem.raw < 0:
+            return MISSING
+        try:
+            text = self.session.content.raw(problem.raw)
+        except Exception:  # a file that has changed or gone: the list of problems still stands
+            return MISSING
+        more = f"\n… {len(text) - RAW_LENGTH:,} more characters" if len(text) > RAW_LENGTH else ""
+        return (text[:RAW_LENGTH] or "(empty)") + more
+
+    def action_jump(self, step: int) -> None:
+        """Scroll to the next problem, or the one before."""
+        self.query_one(ReadingPane).jump("heading", step)
+
+
+NONE = """\
+Every record of this session is part of a message or a known side record.
+
+Lines that cannot be read, and records of an unknown kind, would be listed here with their place and text."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.summarizer.request import Message
 from context_tui.summarizer.toolcalls import Call, Failed, answered
-from context_tui.summarizer.wire import blocks_of
+from context_tui.summarizer.wire import blocks_of, json_text
 
 LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
 """First line of every extract."""
@@ -118,7 +118,7 @@ def _size(messages: list[Message], previous_summary: str | None) -> int:
         for block in blocks_of(message):
             for key in ("text", "thinking", "content", "input"):
                 value = block.get(key, "")
-                total += utf8_len(value) if isinstance(value, str) else len(compact_json(value))
+                total += utf8_len(value) if isinstance(value, str) else utf8_len(json_text(value))
     return total
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.session.jsontext import compact_json
 from context_tui.summarizer.decoder import Decoder, mapping, number, string
 from context_tui.summarizer.events import Event, ReplyModel, Stop, Text, Thinking, Usage
 from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import body_text, cleaned, declared_tools
+from context_tui.summarizer.wire import body_text, cleaned, declared_tools, json_text
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""
@@ -45,8 +44,7 @@ def _messages(message: Message) -> Iterator[Message]:
             label = "[error] " if block.get("is_error") else ""  # there is no flag for it
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": label + body_text(block["content"])}
         elif block["type"] == "tool_use":
-            arguments = compact_json(block["input"]).decode("utf-8", "surrogatepass")
-            function = {"name": block["name"], "arguments": arguments}
+            function = {"name": block["name"], "arguments": json_text(block["input"])}
             calls.append({"id": block["id"], "type": "function", "function": function})
         else:
             rest.append(block)

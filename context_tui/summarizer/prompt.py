@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import utf8_len
 from context_tui.summarizer.request import Message, SummaryRequest
+from context_tui.summarizer.wire import json_text
 
 DEFECT_SECTIONS = (
     "Goal",
@@ -132,7 +133,7 @@ def _abridged(content: Any) -> Iterator[str]:
             case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= THINKING_BYTES:
                 yield f"({text})"
             case {"type": "tool_use"}:
-                yield f"Tool call: {block.get('name', '')} {_text(_compact(block.get('input')))}"
+                yield f"Tool call: {block.get('name', '')} {_compact(block.get('input'))}"
             case {"type": "tool_result"}:
                 label = "Tool error" if block.get("is_error") else "Tool result"
                 yield f"{label}: {_cut(_compact(block.get('content', '')))}"
@@ -140,23 +141,20 @@ def _abridged(content: Any) -> Iterator[str]:
                 yield "[image]"
 
 
-def _compact(value: Any) -> bytes:
+def _compact(value: Any) -> str:
     """agent-sdk's compact JSON: object keys are sorted."""
-    return compact_json(value, sort_keys=True)
+    return json_text(value, sort_keys=True)
 
 
-def _cut(data: bytes) -> str:
+def _cut(text: str) -> str:
     """At most ``RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
+    data = text.encode("utf-8", "surrogatepass")
     if len(data) <= RESULT_BYTES:
-        return _text(data)
+        return text
     end = RESULT_BYTES
     while data[end] & 0xC0 == 0x80:
         end -= 1
-    return _text(data[:end]) + "..."
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogatepass")
+    return data[:end].decode("utf-8", "surrogatepass") + "..."
 
 
 def _defect_headings() -> str:

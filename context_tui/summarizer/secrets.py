@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from context_tui.session.jsontext import compact_json
 from context_tui.summarizer.request import Message
+from context_tui.summarizer.wire import json_text
 
 _START = r"(?<![A-Za-z0-9_-])"
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -57,7 +57,7 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _STRUCTURE = frozenset({"type", "id", "tool_use_id", "name", "signature", "source"})
-_DEPTH = 100  # deeper than this, JSON is masked as the text that it is
+_DEPTH = 40  # deeper than this, JSON is masked as the text that it is
 
 
 class Secret(NamedTuple):
@@ -117,7 +117,7 @@ def _masked_block(block: dict[str, Any], counts: Counter[str]) -> dict[str, Any]
 def _masked_json(value: Any, key: str, counts: Counter[str], depth: int) -> Any:
     """Any JSON; *key* is the name that it has in its object."""
     if isinstance(value, dict | list) and depth > _DEPTH:
-        return _masked_text(compact_json(value).decode("utf-8", "surrogatepass"), counts)
+        return _masked_text(json_text(value), counts)
     if isinstance(value, dict):
         new = {k: _masked_json(v, k if isinstance(k, str) else "", counts, depth + 1) for k, v in value.items()}
         return new if any(new[k] is not value[k] for k in value) else value
@@ -167,7 +167,7 @@ def _mixed(value: str) -> bool:
 
 def _random(value: str) -> bool:
     """Long, of several kinds of characters, and without much repetition: 3 bits of entropy a character and more."""
-    if len(value) < 16 or value.isalpha() or not re.search(r"[0-9]", value):
+    if len(value) < 16 or not re.search(r"[0-9]", value) or not re.search(r"[A-Za-z]", value):
         return False
     if re.fullmatch(r"[A-Za-z_.]+[0-9]{0,2}", value):  # a name with a number
         return False

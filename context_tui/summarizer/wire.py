@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any
 
+from context_tui.errors import SummarizerError
 from context_tui.session.jsontext import compact_json
 from context_tui.summarizer.request import Message, SummaryRequest
 
@@ -21,8 +22,23 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """The body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    """The body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
+
+    Raises:
+        SummarizerError: something in it is nested too deeply.
+    """
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    except RecursionError:
+        raise SummarizerError("the history holds JSON nested too deeply to be sent; use the extract instead") from None
+
+
+def json_text(value: Any, *, sort_keys: bool = False) -> str:
+    """*value* as compact JSON; what is nested too deeply to be written is told as such."""
+    try:
+        return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
+    except RecursionError:
+        return "[nested too deeply]"
 
 
 def cleaned(messages: list[Message]) -> list[Message]:
@@ -69,7 +85,7 @@ def _cleaned_block(block: dict[str, Any]) -> dict[str, Any] | None:
             result = {"tool_use_id": safe_id(block.get("tool_use_id")), "content": _body(block.get("content", ""))}
             return {"type": "tool_result", **result, **({"is_error": True} if block.get("is_error") else {})}
     # Provider activity and whatever comes next: shown to the model as text, since no other server knows the block.
-    data = compact_json({key: value for key, value in block.items() if key != "type"}).decode("utf-8", "replace")
+    data = json_text({key: value for key, value in block.items() if key != "type"})
     return {"type": "text", "text": f"[{block.get('type', 'block')}] {data[:500]}"}
 
 
@@ -81,7 +97,7 @@ def _body(content: Any) -> str | list[dict[str, Any]]:
         return ""
     if isinstance(content, list) and all(isinstance(b, dict) and b.get("type") in ("text", "image") for b in content):
         return [new for block in content if (new := _cleaned_block(block)) is not None]
-    return compact_json(content).decode("utf-8", "surrogatepass")
+    return json_text(content)
 
 
 def body_text(content: str | list[dict[str, Any]]) -> str:

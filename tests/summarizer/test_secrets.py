@@ -1,0 +1,195 @@
+"""Secrets: the well-known shapes are found, everyday text is left alone, masking keeps the structure."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_tui.summarizer.secrets import find, mask, mask_text
+
+# Put together here, so that no scanner of repositories takes them for real ones.
+RANDOM = "q7Zk2Lx9Vb4Nw8Rt1Ys6Hd3Jf5Gp0Mc"
+SECRETS = {
+    "AWS key id": "AKIA" + "IOSFODNN7EXAMPLE",
+    "GitHub token": "ghp_" + RANDOM + "abcde",
+    "Anthropic key": "sk-ant-" + "api03-" + RANDOM,
+    "OpenAI key": "sk-" + "proj-" + RANDOM,
+    "Slack token": "xoxb-" + "1234567890-" + RANDOM,
+    "Google key": "AIza" + RANDOM + "abcd",
+    "GitLab token": "glpat-" + RANDOM[:20],
+    "Stripe key": "sk_live_" + RANDOM,
+    "npm token": "npm_" + RANDOM + "abcde",
+    "JWT": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0In0." + RANDOM,
+    "private key": "-----BEGIN " + "RSA PRIVATE KEY-----\nProc-Type: 4\n" + RANDOM + "\n-----END RSA PRIVATE KEY-----",
+}
+
+
+def masked(text: str) -> str:
+    return mask_text(text)[0]
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+def test_shapes(kind: str) -> None:
+    secret = SECRETS[kind]
+    for around in ("{}", "before {} after", '"{}"', "X={}\n", "({})"):
+        text = around.format(secret)
+        (found,) = find(text)
+        assert (found.kind, text[found.start : found.end]) == (kind, secret)
+        assert secret not in found.preview
+        assert len(found.preview) < 30
+        assert masked(text) == around.format(f"[masked {kind}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("password=hunter2", "password=[masked password]"),
+        ("DB_PASSWORD: 'hunter'", "DB_PASSWORD: '[masked password]'"),
+        ('{"password": "hunter2", "x": 1}', '{"password": "[masked password]", "x": 1}'),
+        ('\\"passwd\\": \\"hunter2\\"', '\\"passwd\\": \\"[masked password]\\"'),
+        (f"api_key = {RANDOM}", "api_key = [masked secret]"),
+        (f"export SERVICE_KEY={RANDOM};", "export SERVICE_KEY=[masked secret];"),
+        (f"client_secret => '{RANDOM}'", "client_secret => '[masked secret]'"),
+        (f"aws_secret_access_key={RANDOM}", "aws_secret_access_key=[masked secret]"),
+        (f"Authorization: Bearer {RANDOM}", "Authorization: Bearer [masked authorization]"),
+        ("postgres://bob:s3cret@db.test/x", "postgres://bob:[masked password in a URL]@db.test/x"),
+        ("redis://:s3cret@db.test", "redis://:[masked password in a URL]@db.test"),
+    ],
+)
+def test_assignments(text: str, expected: str) -> None:
+    assert masked(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens: 8192, tokens=1234567890123456789",
+        "password: string",
+        "password = None",
+        "password: str = Field(...)",
+        "password = getpass.getpass()",
+        "password=os.environ['DB_PASSWORD']",
+        "password: ${DB_PASSWORD}",
+        "password=********",
+        "token = get_token_from_the_environment()",
+        "token: Optional[SecretStr]",
+        "PWD=/home/someone/project1",
+        "primary_key=True, foreign_key = user_account_id",
+        "tokenizer = cl100k_base_with_extra_tokens_2",
+        "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "uuid 123e4567-e89b-12d3-a456-426614174000",
+        "git@github.com:owner/repo.git and https://host.test:8080/a@b",
+        "http://user@host.test/",
+        "task-management-system-with-a-long-name sk-learn-contrib-and-more",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "The password must be at least 12 characters.",
+        "Basic understanding-of-the-matter is enough",
+        "[masked password] password=[masked password]",
+    ],
+)
+def test_everyday_text(text: str) -> None:
+    assert find(text) == []
+
+
+def test_overlapping_finds_are_one() -> None:
+    text = f"ANTHROPIC_API_KEY={SECRETS['Anthropic key']}"
+    assert [secret.kind for secret in find(text)] == ["Anthropic key"]
+
+
+def test_masking_goes_everywhere_but_into_the_structure() -> None:
+    secret = SECRETS["GitHub token"]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": SECRETS["AWS key id"]}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": f"use {secret}"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": secret, "signature": secret},
+                {"type": "text", "text": secret},
+                {"type": "tool_use", "id": secret, "name": secret, "input": {"id": secret, "data": [{"type": secret}], "password": "hunter"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": secret, "content": secret, "is_error": True},
+                {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": secret}, image]},
+                {"type": "tool_result", "tool_use_id": "c", "content": {"apiKey": RANDOM, "n": 1.5, "no": None}},
+            ],
+        },
+        {"role": "user", "content": "nothing here"},
+    ]  # fmt: skip
+    original = copy.deepcopy(messages)
+    result, counts = mask(messages)
+    assert messages == original
+    mark = "[masked GitHub token]"
+    assert result == [
+        {"role": "user", "content": f"use {mark}"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": mark, "signature": secret},
+                {"type": "text", "text": mark},
+                {"type": "tool_use", "id": secret, "name": secret, "input": {"id": mark, "data": [{"type": mark}], "password": "[masked password]"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": secret, "content": mark, "is_error": True},
+                {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": mark}, image]},
+                {"type": "tool_result", "tool_use_id": "c", "content": {"apiKey": "[masked secret]", "n": 1.5, "no": None}},
+            ],
+        },
+        {"role": "user", "content": "nothing here"},
+    ]  # fmt: skip
+    assert counts == {"GitHub token": 7, "password": 1, "secret": 1}
+    assert result[3] is messages[3]
+    assert mask(result) == (result, {})
+
+
+def test_deep_arguments() -> None:
+    deep: Any = SECRETS["AWS key id"]
+    for _ in range(800):
+        deep = [deep]
+    messages = [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "T", "input": {"x": deep}}]}]
+    result, counts = mask(messages)
+    assert counts == {"AWS key id": 1}
+    assert SECRETS["AWS key id"] not in repr(result)
+
+
+HOSTILE = (
+    "eyJ-", "eyJ", "sk-", "sk-ant-", "A", "password", "password=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ",
+    "://", "a://b:", "a+", "Bearer ", "token : ", "key_", "\\\"", "gh", "xoxb-", " ", "-", ".",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_time_is_linear(piece: str) -> None:
+    def seconds(size: int) -> float:
+        text = piece * (size // len(piece))
+        best = float("inf")
+        for _ in range(3):
+            started = time.process_time()
+            find(text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(400_000) < 10 * max(seconds(100_000), 0.005)
+
+
+@given(st.lists(st.sampled_from([*SECRETS.values(), " ", "x", "password=", '"', "\n", "id", ": ", "終"]), max_size=8).map("".join))
+def test_finds_are_in_order_and_masking_removes_them(text: str) -> None:
+    found = find(text)
+    assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(0 <= secret.start < secret.end <= len(text) for secret in found)
+    result, counts = mask_text(text)
+    assert sum(counts.values()) == len(found)
+    assert result.count("[masked ") == len(found)
+    assert json.loads(json.dumps(result)) == result

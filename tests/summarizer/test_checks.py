@@ -16,7 +16,10 @@ HEAD: list[dict[str, Any]] = [
         "role": "assistant",
         "content": [{"type": "tool_use", "id": "1", "name": "Read", "input": {"deep": [{"file_path": "lib/util.ts"}]}}],
     },
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "README.md"}]}]},
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "README.md"}]}],
+    },
 ]
 GOOD = """\
 ## Goal
@@ -107,14 +110,18 @@ def test_loops() -> None:
     assert failed(GOOD + "-" * 80) == {}
 
 
-@pytest.mark.parametrize("text", ["[Insert the goal here]", "[your summary]", "{{goal}}", "<describe the task>", "</previous-summary>"])
+@pytest.mark.parametrize(
+    "text", ["[Insert the goal here]", "[your summary]", "{{goal}}", "<describe the task>", "</previous-summary>"]
+)
 def test_template_text(text: str) -> None:
     assert failed(f"{GOOD}- {text}\n") == {"no template text": f"left in: {text}"}
     said: list[dict[str, Any]] = [*HEAD, {"role": "user", "content": text}]
     assert all(entry.ok for entry in check(f"{GOOD}- {text}\n", said))  # it is what they talk about
 
 
-@pytest.mark.parametrize("path", ["export/retry.py", "/srv/app/other/x", "tests/test_locks.py", "locks.ts", "~/.config/tool/settings.json"])
+@pytest.mark.parametrize(
+    "path", ["export/retry.py", "/srv/app/other/x", "tests/test_locks.py", "locks.ts", "~/.config/tool/settings.json"]
+)
 def test_invented_paths(path: str) -> None:
     assert failed(f"{GOOD}- Changed {path}, twice: `{path}`.\n") == {"known paths": f"not in the conversation: {path}"}
     assert checked(f"{GOOD}- {path}\n")["known paths"].severity == "warning"
@@ -125,5 +132,13 @@ def test_larger_than_what_it_stands_for() -> None:
 
 
 def test_hostile_text_takes_no_time() -> None:
-    for text in ("/" * 50_000, "a/" * 30_000, "a." * 30_000, "[insert " * 10_000, "<" * 50_000, "x-" * 30_000, "\n" * 50_000):
+    for text in (
+        "/" * 50_000,
+        "a/" * 30_000,
+        "a." * 30_000,
+        "[insert " * 10_000,
+        "<" * 50_000,
+        "x-" * 30_000,
+        "\n" * 50_000,
+    ):
         check(text, HEAD)

@@ -16,7 +16,7 @@ import pytest
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.summarizer.client import stream, summarize, summarize_blocking, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key
-from context_tui.summarizer.events import Event, Note, Text
+from context_tui.summarizer.events import Event, Note, ReplyModel, Text
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
@@ -137,7 +137,10 @@ def test_the_other_name_of_the_limit_is_tried_when_asked_for() -> None:
         return httpx.Response(200, content=openai_reply("fine"))
 
     assert call(respond, OPENAI).text == "fine"
-    assert [("max_tokens" in body, "max_completion_tokens" in body) for body in bodies] == [(True, False), (False, True)]
+    assert [("max_tokens" in body, "max_completion_tokens" in body) for body in bodies] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_events_are_told_as_they_come() -> None:
@@ -164,6 +167,9 @@ def test_notes_reach_the_summary() -> None:
     summary = call(lambda r: httpx.Response(200, content=anthropic_reply("x")), request=request)
     assert summary.notes == ("no schema in the session for Read: declared by name only",)
 
+
+OPENAI_TOO_LONG = "This model's maximum context length is 8192 tokens. Your messages resulted in 9001 tokens."
+ANTHROPIC_TOO_LONG = "prompt is too long: 208310 tokens > 200000 maximum"
 
 # What fails before a reply -------------------------------------------------------------------------------------------
 
@@ -199,26 +205,69 @@ def test_timeout_tells_how_long() -> None:
 @pytest.mark.parametrize(
     ("code", "body", "kind", "words"),
     [
-        (401, {"error": {"message": f"Incorrect API key provided: {SECRET}."}}, "auth", "provided: [key].); check ANTHROPIC_API_KEY"),
+        (401, {"error": {"message": f"Incorrect key {SECRET}."}}, "auth", "key [key].); check ANTHROPIC_API_KEY"),
         (403, {"type": "error", "error": {"type": "permission_error", "message": "no"}}, "auth", "403: no"),
-        (404, {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}}, "not_found", "/v1/messages"),
-        (404, {"error": {"type": "not_found_error", "message": "model: asked"}}, "not_found", "does not know the model asked"),
+        (
+            404,
+            {"error": {"code": 404, "message": "File Not Found", "type": "not_found_error"}},
+            "not_found",
+            "/v1/messages",
+        ),
+        (
+            404,
+            {"error": {"type": "not_found_error", "message": "model: asked"}},
+            "not_found",
+            "does not know the model asked",
+        ),
         (405, b"", "not_found", "nothing at /v1/messages (405)"),
         (400, {"error": "odd"}, "rejected", "400: odd"),
-        (400, {"type": "error", "error": {"message": "prompt is too long: 208310 tokens > 200000 maximum"}}, "too_long", "208310 tokens, its limit is 200000"),
-        (400, {"error": {"code": "context_length_exceeded", "message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens."}}, "too_long", "9001 tokens, its limit is 8192"),
-        (400, {"error": {"code": 400, "type": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 5031, "n_ctx": 2048}}, "too_long", "5031 tokens, its limit is 2048"),
+        (
+            400,
+            {"type": "error", "error": {"message": ANTHROPIC_TOO_LONG}},
+            "too_long",
+            "208310 tokens, its limit is 200000",
+        ),
+        (
+            400,
+            {"error": {"code": "context_length_exceeded", "message": OPENAI_TOO_LONG}},
+            "too_long",
+            "9001 tokens, its limit is 8192",
+        ),
+        (
+            400,
+            {
+                "error": {
+                    "code": 400,
+                    "type": "exceed_context_size_error",
+                    "message": "x",
+                    "n_prompt_tokens": 5031,
+                    "n_ctx": 2048,
+                }
+            },
+            "too_long",
+            "5031 tokens, its limit is 2048",
+        ),
         (413, {"error": {"type": "request_too_large", "message": "too big"}}, "too_long", "too long"),
         (413, b"<html>", "too_long", "413"),
         (429, {"error": {"type": "rate_limit_error", "message": "slow down"}}, "rate_limited", "429: slow down"),
-        (503, {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, "overloaded", "Loading model"),
-        (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "overloaded", "Overloaded"),
+        (
+            503,
+            {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}},
+            "overloaded",
+            "Loading model",
+        ),
+        (
+            529,
+            {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+            "overloaded",
+            "Overloaded",
+        ),
         (500, b"Internal Server Error", "server", "500: Internal Server Error"),
         (500, b"", "server", "(500)"),
         (502, b"\xff\xfe\x1b[31mred\x07\nsecond line" + b"x" * 5000, "server", "502: "),
         (418, [1, 2], "rejected", "418: [1, 2]"),
     ],
-)  # fmt: skip
+)
 def test_status_failures(code: int, body: object, kind: str, words: str) -> None:
     failed = fails(status(code, body))
     assert (failed.kind, words in str(failed)) == (kind, True), failed
@@ -263,6 +312,12 @@ def test_endless_error_bodies_are_cut() -> None:
     assert fails(lambda request: httpx.Response(500, content=endless())).kind == "server"
 
 
+def in_stream(type_: str, message: str) -> bytes:
+    """An error inside a stream."""
+    error = {"type": "error", "error": {"type": type_, "message": message}}
+    return f"event: error\ndata: {json.dumps(error)}\n\n".encode()
+
+
 # What fails inside a reply -------------------------------------------------------------------------------------------
 
 
@@ -279,13 +334,13 @@ def test_endless_error_bodies_are_cut() -> None:
         (anthropic_reply("<think>hm"), "thinking_only", "only thought"),
         (b"", "empty", "empty answer"),
         (b": ping\n\n", "empty", "empty answer"),
-        (b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n', "overloaded", "Overloaded"),
-        (b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"' + SECRET.encode() + b'\\u001b]0;x\\n"}}\n\n', "error", "[key]"),
-        (b'event: error\ndata: {"type":"error","error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}\n\n', "too_long", "9 tokens"),
+        (in_stream("overloaded_error", "Overloaded"), "overloaded", "Overloaded"),
+        (in_stream("api_error", f"{SECRET}\x1b]0;x\n"), "error", "[key]"),
+        (in_stream("", "prompt is too long: 9 tokens > 8 maximum"), "too_long", "9 tokens"),
         (b'{"choices": []}', "malformed", "not a message"),
         (b"data: nonsense\n\ndata: {}\n\n", "malformed", "nonsense"),
     ],
-)  # fmt: skip
+)
 def test_replies_that_are_no_summary(body: bytes, kind: str, words: str) -> None:
     failed = fails(lambda request: httpx.Response(200, content=body))
     assert (failed.kind, words in str(failed)) == (kind, True), failed
@@ -298,7 +353,9 @@ def test_thinking_left_in_the_text_is_not_part_of_it() -> None:
 
 
 def test_a_web_page_is_no_reply() -> None:
-    page = httpx.Response(200, content=b"<html>data: {}\n\n</html>", headers={"content-type": "text/html; charset=utf-8"})
+    page = httpx.Response(
+        200, content=b"<html>data: {}\n\n</html>", headers={"content-type": "text/html; charset=utf-8"}
+    )
     assert fails(lambda request: page).kind == "malformed"
 
 
@@ -365,12 +422,14 @@ def test_leaving_the_stream_early_closes_it() -> None:
             closed.append(True)
 
     async def first() -> Event:
-        events = stream(ANTHROPIC, REQUEST, transport=httpx.MockTransport(lambda r: httpx.Response(200, content=body())))
+        events = stream(
+            ANTHROPIC, REQUEST, transport=httpx.MockTransport(lambda r: httpx.Response(200, content=body()))
+        )
         event = await anext(events)
         await events.aclose()
         return event
 
-    assert asyncio.run(first())
+    assert asyncio.run(first()) == ReplyModel("real")
     assert closed
 
 

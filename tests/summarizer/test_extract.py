@@ -64,7 +64,10 @@ def test_what_it_tells() -> None:
     assert "not a model's summary" in LABEL
     assert section(digest, "## Goal")[0].startswith("- Add a retry to the exporter, at most 3 tries. The exporter")
     assert section(digest, "### User messages") == ["- Never change the tests."]
-    assert section(digest, "### Last notes of the assistant") == ["- Looking at the code.", "- Retry is in; the tests pass."]
+    assert section(digest, "### Last notes of the assistant") == [
+        "- Looking at the code.",
+        "- Retry is in; the tests pass.",
+    ]
     assert section(digest, "### Last errors") == ["- write_file: Permission denied second line"]
     assert section(digest, "### Commands run") == ["- pytest -q", "- ruff check"]
     assert section(digest, "### Changed") == ["- src/export.py"]  # the failed write changed nothing
@@ -89,9 +92,27 @@ def test_tool_names_of_many_runtimes() -> None:
         (call,) = answered(used(name, **given))
         return call
 
-    for name in ("Read", "read", "read_file", "ReadFile", "view", "NotebookRead", "fs.read_text_file", "mcp__fs__read_file"):
+    for name in (
+        "Read",
+        "read",
+        "read_file",
+        "ReadFile",
+        "view",
+        "NotebookRead",
+        "fs.read_text_file",
+        "mcp__fs__read_file",
+    ):
         assert told(name, path="a.py") == Call(read=("a.py",)), name
-    for name in ("Edit", "MultiEdit", "Write", "write_file", "str_replace", "create_file", "apply_patch", "NotebookEdit"):
+    for name in (
+        "Edit",
+        "MultiEdit",
+        "Write",
+        "write_file",
+        "str_replace",
+        "create_file",
+        "apply_patch",
+        "NotebookEdit",
+    ):
         assert told(name, file_path="a.py") == Call(changed=("a.py",)), name
     for name in ("Bash", "bash", "shell", "exec_command", "run_terminal_cmd", "execute_bash"):
         assert told(name, command="ls") == Call(command="ls"), name
@@ -168,6 +189,8 @@ def test_it_invents_nothing_and_never_grows(history: list[Message], previous: st
             continue
         tool, _, rest = quoted(line).partition(":")
         assert quoted(line) in whole or (tool in names_told and rest in whole), line
-    size = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in history) + len((previous or "").encode())
+    size = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in history) + len(
+        (previous or "").encode()
+    )
     assert len(digest.encode()) <= max(len(LABEL), min(bound, size))
     assert digest == extract(history, previous, bound)

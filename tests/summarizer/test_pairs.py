@@ -153,7 +153,9 @@ blocks = st.one_of(
 )
 contents = st.one_of(st.sampled_from(["hello", "", " ", None, 3]), st.lists(blocks, max_size=4))
 histories = st.lists(
-    st.builds(lambda role, content: {"role": role, "content": content}, st.sampled_from(["user", "assistant"]), contents),
+    st.builds(
+        lambda role, content: {"role": role, "content": content}, st.sampled_from(["user", "assistant"]), contents
+    ),
     max_size=8,
 )
 
@@ -187,7 +189,9 @@ def test_nothing_said_is_lost(history: list[Message]) -> None:
         return sorted(
             block["text"]
             for message in messages
-            for block in (message["content"] if isinstance(message["content"], list) else [text(str(message["content"]))])
+            for block in (
+                message["content"] if isinstance(message["content"], list) else [text(str(message["content"]))]
+            )
             if block["type"] == "text" and block["text"] in ("hi", "hello")
         )
 

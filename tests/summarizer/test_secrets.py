@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import time
 from typing import Any
@@ -103,7 +104,9 @@ def test_overlapping_finds_are_one() -> None:
 
 
 def test_masking_goes_everywhere_but_into_the_structure() -> None:
-    secret = SECRETS["GitHub token"]
+    secret, mark = SECRETS["GitHub token"], "[masked GitHub token]"
+    given = {"id": secret, "data": [{"type": secret}], "password": "hunter"}
+    cleared = {"id": mark, "data": [{"type": mark}], "password": "[masked password]"}
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": SECRETS["AWS key id"]}}
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": f"use {secret}"},
@@ -112,7 +115,7 @@ def test_masking_goes_everywhere_but_into_the_structure() -> None:
             "content": [
                 {"type": "thinking", "thinking": secret, "signature": secret},
                 {"type": "text", "text": secret},
-                {"type": "tool_use", "id": secret, "name": secret, "input": {"id": secret, "data": [{"type": secret}], "password": "hunter"}},
+                {"type": "tool_use", "id": secret, "name": secret, "input": given},
             ],
         },
         {
@@ -124,11 +127,10 @@ def test_masking_goes_everywhere_but_into_the_structure() -> None:
             ],
         },
         {"role": "user", "content": "nothing here"},
-    ]  # fmt: skip
+    ]
     original = copy.deepcopy(messages)
     result, counts = mask(messages)
     assert messages == original
-    mark = "[masked GitHub token]"
     assert result == [
         {"role": "user", "content": f"use {mark}"},
         {
@@ -136,7 +138,7 @@ def test_masking_goes_everywhere_but_into_the_structure() -> None:
             "content": [
                 {"type": "thinking", "thinking": mark, "signature": secret},
                 {"type": "text", "text": mark},
-                {"type": "tool_use", "id": secret, "name": secret, "input": {"id": mark, "data": [{"type": mark}], "password": "[masked password]"}},
+                {"type": "tool_use", "id": secret, "name": secret, "input": cleared},
             ],
         },
         {
@@ -144,11 +146,15 @@ def test_masking_goes_everywhere_but_into_the_structure() -> None:
             "content": [
                 {"type": "tool_result", "tool_use_id": secret, "content": mark, "is_error": True},
                 {"type": "tool_result", "tool_use_id": "b", "content": [{"type": "text", "text": mark}, image]},
-                {"type": "tool_result", "tool_use_id": "c", "content": {"apiKey": "[masked secret]", "n": 1.5, "no": None}},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c",
+                    "content": {"apiKey": "[masked secret]", "n": 1.5, "no": None},
+                },
             ],
         },
         {"role": "user", "content": "nothing here"},
-    ]  # fmt: skip
+    ]
     assert counts == {"GitHub token": 7, "password": 1, "secret": 1}
     assert result[3] is messages[3]
     assert mask(result) == (result, {})
@@ -165,9 +171,28 @@ def test_deep_arguments() -> None:
 
 
 HOSTILE = (
-    "eyJ-", "eyJ", "sk-", "sk-ant-", "A", "password", "password=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ",
-    "://", "a://b:", "a+", "Bearer ", "token : ", "key_", "\\\"", "gh", "xoxb-", " ", "-", ".",
-)  # fmt: skip
+    "eyJ-",
+    "eyJ",
+    "sk-",
+    "sk-ant-",
+    "A",
+    "password",
+    "password=",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ",
+    "://",
+    "a://b:",
+    "a+",
+    "Bearer ",
+    "token : ",
+    "key_",
+    '\\"',
+    "gh",
+    "xoxb-",
+    " ",
+    "-",
+    ".",
+)
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
@@ -184,10 +209,14 @@ def test_time_is_linear(piece: str) -> None:
     assert seconds(400_000) < 10 * max(seconds(100_000), 0.005)
 
 
-@given(st.lists(st.sampled_from([*SECRETS.values(), " ", "x", "password=", '"', "\n", "id", ": ", "終"]), max_size=8).map("".join))
+@given(
+    st.lists(st.sampled_from([*SECRETS.values(), " ", "x", "password=", '"', "\n", "id", ": ", "終"]), max_size=8).map(
+        "".join
+    )
+)
 def test_finds_are_in_order_and_masking_removes_them(text: str) -> None:
     found = find(text)
-    assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert all(0 <= secret.start < secret.end <= len(text) for secret in found)
     result, counts = mask_text(text)
     assert sum(counts.values()) == len(found)

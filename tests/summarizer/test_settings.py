@@ -42,7 +42,8 @@ def test_a_token_goes_before_a_key() -> None:
 def test_precedence(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
-        "theme = 'dark'\n[summarizer.openai]\nmodel = 'filed'\nbase_url = 'http://filed.test'\nread_timeout = 5\n", "utf-8"
+        "theme = 'dark'\n[summarizer.openai]\nmodel = 'filed'\nbase_url = 'http://filed.test'\nread_timeout = 5\n",
+        "utf-8",
     )
     filed = resolve("openai", environ={}, config=config)
     assert (filed.model, filed.host, filed.read_timeout) == ("filed", "filed.test", 5.0)
@@ -70,7 +71,10 @@ def test_where_the_file_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[summarizer.openai]\nmodle = 'x'", "summarizer.openai.modle is not a setting; did you mean summarizer.openai.model?"),
+        (
+            "[summarizer.openai]\nmodle = 'x'",
+            "summarizer.openai.modle is not a setting; did you mean summarizer.openai.model?",
+        ),
         ("[summarizer.opnai]\nmodel = 'x'", "did you mean summarizer.openai?"),
         ("[sumarizer.openai]\nmodel = 'x'", "did you mean summarizer?"),
         ("[summarizer.openai]\napi_key = 'hush'", "keys are never read from a file; remove it and set OPENAI_API_KEY"),

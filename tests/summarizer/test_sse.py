@@ -16,7 +16,8 @@ def parsed(*chunks: bytes) -> list[ServerEvent]:
 
 
 def test_fields() -> None:
-    stream = b": a comment\n\nevent: x\ndata: one\ndata:two\nid: 7\nretry: 1\n\ndata\n\nevent: alone\n\ndata:  kept space\n\n"
+    stream = b": a comment\n\nevent: x\ndata: one\ndata:two\nid: 7\nretry: 1\n\n"
+    stream += b"data\n\nevent: alone\n\ndata:  kept space\n\n"
     assert parsed(stream) == [("x", "one\ntwo"), ("message", ""), ("message", " kept space")]
 
 
@@ -62,7 +63,9 @@ def test_a_long_line_in_small_pieces_is_linear() -> None:
     assert len(parser.finish()[0].data) == 2_000_000
 
 
-lines = st.lists(st.sampled_from([b"data: a", b"data:", b"event: e", b"", b":", b"data: \xc3\xa9", b"id: 1"]), max_size=12)
+lines = st.lists(
+    st.sampled_from([b"data: a", b"data:", b"event: e", b"", b":", b"data: \xc3\xa9", b"id: 1"]), max_size=12
+)
 
 
 @given(lines, st.sampled_from([b"\n", b"\r\n", b"\r"]), st.lists(st.integers(0, 120), max_size=6))

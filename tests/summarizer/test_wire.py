@@ -29,7 +29,12 @@ HISTORY: list[Message] = [
     {
         "role": "user",
         "content": [
-            {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "x = 1"}], "is_error": False},
+            {
+                "type": "tool_result",
+                "tool_use_id": "c1",
+                "content": [{"type": "text", "text": "x = 1"}],
+                "is_error": False,
+            },
             {"type": "tool_result", "tool_use_id": "fc|2", "content": {"code": 1}, "is_error": True},
             {"type": "text", "text": "Go on."},
         ],
@@ -100,7 +105,11 @@ def test_tools_of_the_history_are_declared_and_noted() -> None:
 
 
 def test_images_and_unknown_blocks() -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}, "cache_control": 1}
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "AA=="},
+        "cache_control": 1,
+    }
     odd = {"type": "server_tool_use", "name": "web_search", "input": {"q": "x"}}
     request = SummaryRequest(None, [{"role": "user", "content": [image, odd, {"type": "text", "text": " \n"}]}], [], 5)
     assert anthropic.body(request, "m")["messages"][0]["content"] == [
@@ -202,11 +211,22 @@ def test_openai_pieces() -> None:
         chunk({"content": [{"type": "text", "text": "b"}, {"type": "x"}]}),
         {"choices": [{"index": 1, "delta": {"content": "other"}}]},
         chunk({}, finish_reason="stop"),
-        {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}},
+        {
+            "choices": [],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+        },
         "[DONE]",
         chunk({"content": "late"}),
     )
-    assert events == [ReplyModel("m"), Thinking(3), Thinking(2), Text("a"), Text("b"), Stop("stop"), Usage(5, 4, None, 2)]
+    assert events == [
+        ReplyModel("m"),
+        Thinking(3),
+        Thinking(2),
+        Text("a"),
+        Text("b"),
+        Stop("stop"),
+        Usage(5, 4, None, 2),
+    ]
 
 
 def test_openai_ends_by_reason_or_by_done() -> None:

@@ -6,16 +6,68 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.moment import Moment
 from context_tui.session.context import Context
+from context_tui.tui.widgets.controls import Control, controls_of, value_of
+from context_tui.tui.widgets.curve import CurveView
+from context_tui.tui.widgets.draw import BAD, MUTED, Run, content, flow
+from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.setting_rows import SettingRows
+
+CURVE_POINTS = 60
+NARROW = 72
+"""Cells under which the outcome stands below the settings instead of beside them."""
+
+
+class OutcomeText(Widget):
+    """What the settings would do: result, trigger, and the difference from the settings before."""
+
+    DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self.ascii = ascii
+        self.paragraphs: list[list[list[Run]]] = []
+
+    def show(self, paragraphs: list[list[list[Run]]]) -> None:
+        """Show paragraphs, each of parts that stay together where the width allows."""
+        before = self._height(self.content_size.width)
+        self.paragraphs = paragraphs
+        self.refresh(layout=self._height(self.content_size.width) != before)
+
+    def _height(self, width: int) -> int:
+        return sum(len(flow(parts, width)) for parts in self.paragraphs)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many lines as the paragraphs take."""
+        return max(self._height(width), 1)
+
+    def render(self) -> Content:
+        """The paragraphs, each on lines of its own."""
+        lines = [line for parts in self.paragraphs for line in flow(parts, self.content_size.width)]
+        return Content("\n").join(content(line, self.ascii) for line in lines)
 
 
 class ParameterPanel(Widget):
     """One row a setting, the outcome, the difference from the setting before, and a curve."""
+
+    DEFAULT_CSS = """
+    ParameterPanel { height: 7; layout: horizontal; }
+    ParameterPanel SettingRows { width: 42%; min-width: 34; max-width: 72; height: 100%; }
+    ParameterPanel .outcome { width: 1fr; height: 100%; padding-left: 2; }
+    ParameterPanel.-narrow { layout: vertical; height: 10; }
+    ParameterPanel.-narrow SettingRows { width: 100%; max-width: 100%; height: auto; max-height: 5; }
+    ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
+    """
 
     class Changed(Message):
         """A setting was given another value; a chain's are named ``POLICY.NAME``."""
@@ -34,11 +86,26 @@ class ParameterPanel(Widget):
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.ascii = ascii
+        self.policy = ""
+        self._shown_at: Context | None = None
+        self._values: dict[str, Any] = {}
+        self._outcome: Outcome | None = None
+        self._difference: list[Run] = []
+        self.rows = SettingRows(ascii=ascii)
+        self.outcome = OutcomeText(ascii=ascii)
+        self.curve = CurveView(ascii=ascii)
+
+    def compose(self) -> ComposeResult:
+        """Settings, and beside them what they do."""
+        yield self.rows
+        with Vertical(classes="outcome"):
+            yield self.outcome
+            yield self.curve
 
     @property
     def selected(self) -> str:
         """Name of the setting whose row is chosen; empty when the policy has none."""
-        return ""
+        return self.rows.control.name if self.rows.control else ""
 
     def show(
         self,
@@ -57,10 +124,67 @@ class ParameterPanel(Widget):
             plan: what it would do; None where *trouble* says why there is no plan.
             first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
         """
+        controls = controls_of(policy, params, context, moment)
+        values = {control.name: value_of(params, control.name) for control in controls}
+        outcome = outcome_of(plan) if plan else None
+        self._compare(policy, context, values, outcome)
+        self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
+        self.rows.show(controls, values)
+        paragraphs: list[list[list[Run]]] = []
+        if outcome:
+            paragraphs.append(result_parts(outcome))
+        else:
+            paragraphs.append([[("no plan: ", f"bold {BAD}"), (trouble or "not known yet", "")]])
+        if self._difference:
+            paragraphs.append([[("Δ ", MUTED), *self._difference]])
+        if plan:
+            paragraphs.append(trigger_parts(plan.trigger, first))
+        self.outcome.show(paragraphs)
+        if self.rows.control and self.curve.name_shown == self.selected:
+            self.curve.mark(self.rows.control.shown(values[self.selected]))
+
+    def _compare(self, policy: str, context: Context, values: dict[str, Any], outcome: Outcome | None) -> None:
+        """Name the difference from the last setting; it stands until there is another one."""
+        if policy != self.policy or context is not self._shown_at:
+            self._difference = []
+            self.curve.clear()
+        elif values != self._values:
+            changes = [(name, old, values[name]) for name, old in self._values.items() if name in values]
+            changes = [(name.rpartition(".")[2], old, new) for name, old, new in changes if old != new]
+            both = self._outcome and outcome and changes
+            self._difference = difference(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
 
     def curve_values(self, name: str) -> list[Any]:
         """At most 60 values over the range of a setting, for which ``show_curve`` is to be given the tokens after."""
-        return []
+        control = self._control(name)
+        if control is None or control.kind in ("list", "marks"):
+            return []
+        if control.scale is None:
+            return [False, True]
+        values = control.scale.spread(CURVE_POINTS)
+        now = control.shown(self._values[name])
+        return sorted({*values[: CURVE_POINTS - 1], now}) if now is not None else values
+
+    def _control(self, name: str) -> Control | None:
+        return next((control for control in self.rows.controls if control.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
         """Draw the curve of a setting; one that is no longer selected is ignored."""
+        control = self._control(name)
+        if control and name == self.selected:
+            self.curve.show(name, values, tokens_after, control.shown(self._values[name]))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Side by side where there is room for it."""
+        self.set_class(event.size.width < NARROW, "-narrow")
+
+    @on(SettingRows.Set)
+    def _set(self, event: SettingRows.Set) -> None:
+        event.stop()
+        self.post_message(self.Changed(self.policy, event.name, event.value))
+
+    @on(SettingRows.Moved)
+    def _moved(self, event: SettingRows.Moved) -> None:
+        event.stop()
+        self.curve.clear()
+        self.post_message(self.Selected(self.policy, event.name))

@@ -1,0 +1,107 @@
+"""The curve of one setting: tokens after over its range, with the current value marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from textual.content import Content
+from textual.widget import Widget
+
+from context_tui.tui.widgets.draw import BOLD, HUE, LEVELS, MUTED, Run, cells, clip, content, pad
+from context_tui.tui.widgets.sliders import number
+
+
+def nearest(values: Sequence[float], current: float) -> int:
+    """Index of the value that is nearest to the current one."""
+    return min(range(len(values)), key=lambda index: abs(values[index] - current))
+
+
+def heights(tokens: Sequence[int], rows: int) -> list[int]:
+    """Eighths of a row for each point: the smallest one eighth, the largest all of *rows*."""
+    low, high = min(tokens), max(tokens)
+    top = rows * 8 - 1
+    return [1 + ((each - low) * top // (high - low) if high > low else top // 2) for each in tokens]
+
+
+def curve_lines(
+    name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int
+) -> list[list[Run]]:
+    """The curve in *height* lines: bars with the largest and smallest number beside them, and the values below."""
+    if not values or len(values) != len(tokens) or height < 2 or width < 24:
+        return []
+    if min(tokens) == max(tokens):
+        words = f"tokens after do not depend on {name} here" if len(tokens) > 1 else "a single value"
+        return [clip([(words, MUTED)], width)]
+    numbers = [float(value) for value in values]
+    here = nearest(numbers, float(current)) if current is not None else -1
+    rows, high, low = height - 1, f"{max(tokens):,}", f"{min(tokens):,}"
+    label = max(len(high), len(low)) + 1
+    step = max(1, min(6, (width - label) // len(tokens)))
+    shown = list(range(len(tokens)))
+    if len(tokens) > width - label:
+        shown = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
+        here = min(range(len(shown)), key=lambda column: abs(shown[column] - here)) if here >= 0 else -1
+    tall = heights([tokens[index] for index in shown], rows)
+    lines: list[list[Run]] = []
+    for line in range(rows):
+        base = (rows - 1 - line) * 8
+        text = high if line == 0 else low if line == rows - 1 else ""
+        runs: list[Run] = [(text.rjust(label - 1) + " ", MUTED)]
+        for column, eighths in enumerate(tall):
+            glyph = LEVELS[min(eighths - base, 8) - 1] if eighths > base else " "
+            runs.append((glyph * step, f"bold {HUE}" if column == here else MUTED))
+        lines.append(clip(runs, width))
+    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width))
+    return lines
+
+
+def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int, width: int) -> list[Run]:
+    """The ends of the range, and the current value under its bar."""
+    first, last = (
+        number(value) if not isinstance(value, bool) else "on" if value else "off" for value in (values[0], values[-1])
+    )
+    mark = f"▲ {number(current) if not isinstance(current, bool) else 'on' if current else 'off'}" if here >= 0 else ""
+    at = max(0, min(here, span - len(mark)))
+    left = first if len(first) < at else ""
+    right = last if at + len(mark) + len(last) < span else ""
+    runs: list[Run] = [(" " * label, ""), (left.ljust(at), MUTED), (mark, f"{BOLD} {HUE}")]
+    runs = [*pad(runs, label + span - len(right)), (right, MUTED)]
+    unit = "  est. tokens after"
+    return clip([*runs, (unit if cells(runs) + len(unit) <= width else "", MUTED)], width)
+
+
+class CurveView(Widget):
+    """The curve, as high as there is room for."""
+
+    DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii = ascii
+        self.name_shown = ""
+        self._values: Sequence[Any] = ()
+        self._tokens: Sequence[int] = ()
+        self._current: Any = None
+
+    def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any) -> None:
+        """Draw tokens after for these values of a setting."""
+        self.name_shown, self._values, self._tokens, self._current = name, values, tokens, current
+        self.refresh()
+
+    def mark(self, current: Any) -> None:
+        """Move the mark to another value of the same setting."""
+        if current != self._current:
+            self._current = current
+            self.refresh()
+
+    def clear(self) -> None:
+        """Draw nothing until there is a curve."""
+        if self._values:
+            self.show("", (), (), None)
+
+    def render(self) -> Content:
+        """The curve for this size."""
+        size = self.content_size
+        lines = curve_lines(self.name_shown, self._values, self._tokens, self._current, size.width, min(size.height, 4))
+        return Content("\n").join(content(line, self.ascii) for line in lines)

@@ -1,0 +1,138 @@
+"""What the tuning widgets draw with: runs of styled text, put into lines of exact widths. Knows no widget.
+
+A run is a text and a style in Textual's words (``"bold $text-primary"``), so that themes are followed when it is
+painted. Runs enter widgets by :func:`content` only, where nothing is parsed as markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+
+from context_tui.sanitize import sanitize_line
+
+Run = tuple[str, str]
+"""Text, and its style."""
+
+MUTED, BOLD = "$foreground-muted", "bold"
+GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
+LEVELS = "▁▂▃▄▅▆▇█"
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+# One cell for one cell, so that a line keeps its width.
+_ASCII = str.maketrans(
+    {
+        **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)),
+        **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o*", strict=True)),
+        **dict(zip("◀▶▸▼▾▴▲·→−×…“”Δ", "<>>vv^^.>-x~''*", strict=True)),
+    }
+)
+
+
+def content(runs: Iterable[Run], ascii: bool = False) -> Content:
+    """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
+    return Content.assemble(*((text.translate(_ASCII) if ascii else text, style) for text, style in runs))
+
+
+def cells(runs: Iterable[Run]) -> int:
+    """How many cells the runs take."""
+    return sum(cell_len(text) for text, _ in runs)
+
+
+def safe(text: str, width: int = 0) -> str:
+    """Session text as one line that is safe to draw, cut to *width* cells where that is given."""
+    clean = sanitize_line(text[:2_000])
+    return short(clean, width) if width else clean
+
+
+def short(text: str, width: int) -> str:
+    """The text in at most *width* cells, with an ellipsis where something is missing."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def short_path(path: str, width: int) -> str:
+    """A path in at most *width* cells: what is missing is missing from its start."""
+    clean = safe(path)
+    if cell_len(clean) <= width:
+        return clean
+    while clean and cell_len(clean) > width - 1:
+        clean = clean[max(1, (cell_len(clean) - width + 1) // 2) :]
+    return "…" + clean if width > 0 else ""
+
+
+def clip(runs: Sequence[Run], width: int) -> list[Run]:
+    """The runs in at most *width* cells."""
+    if cells(runs) <= width:
+        return list(runs)
+    found: list[Run] = []
+    for text, style in runs:
+        room = width - cells(found)
+        if cell_len(text) >= room:
+            return [*found, (short(text + " " * room, room), style)]
+        found.append((text, style))
+    return found
+
+
+def pad(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
+    """The runs in exactly *width* cells."""
+    found = clip(runs, width)
+    return [*found, (" " * (width - cells(found)), style)]
+
+
+def on(runs: Iterable[Run], background: str) -> list[Run]:
+    """The runs on a background."""
+    return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
+
+
+def spread(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
+    """Parts from the left edge and *right* at the right one; the parts of the lowest rank go first when it is narrow.
+
+    The last part to stay is cut short where even that is too long.
+    """
+    parts, end = list(left), list(right)
+    room = width - cells(end) - (gap if end else 0)
+    while len(parts) > 1 and sum(cell_len(run[0]) for _, run in parts) + gap * (len(parts) - 1) > room:
+        parts.remove(min(parts, key=lambda part: part[0]))
+    runs: list[Run] = []
+    for number, (_, run) in enumerate(parts):
+        runs += [(" " * gap, "")] if number else []
+        runs.append(run)
+    return clip([*pad(runs, max(room, 0)), (" " * gap if end else "", ""), *end], width)
+
+
+def bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
+    """A bar: its filled part, at least a cell of it when there is anything, and the rest."""
+    filled = min(width, max(round(share * width), 1 if share > 0 else 0))
+    return full * filled, rest * (width - filled)
+
+
+def percent(share: float) -> str:
+    """A share as it is read: ``<1 %`` for what is there but rounds to nothing."""
+    return "<1 %" if 0 < share < 0.005 else f"{share:.0%}".replace("%", " %")
+
+
+def flow(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
+    """Parts on lines of at most *width* cells: a part stays whole where it can, and is wrapped at words where not."""
+    lines: list[list[Run]] = [[]]
+    for part in parts:
+        size, used = cells(part), cells(lines[-1])
+        if used and used + gap + size > width:
+            lines.append([])
+        elif used:
+            lines[-1].append((" " * gap, ""))
+        if size <= width:
+            lines[-1] += part
+            continue
+        for text, style in part:
+            for word in _WORD.findall(text):
+                if cells(lines[-1]) + cell_len(word.rstrip()) > width and lines[-1]:
+                    lines.append([])
+                    word = word.lstrip()
+                room = width - cells(lines[-1])
+                lines[-1] += [(word, style)] if cell_len(word) <= room else clip([(word.rstrip(), style)], room)
+    return lines if lines[0] else []

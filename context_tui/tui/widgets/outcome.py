@@ -1,0 +1,136 @@
+"""What a plan comes to, in words: the result, the trigger, and the difference from the setting before.
+
+Pure, without Textual. All tokens here are estimates (``bytes/4``) and are called so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.tokens.measured import measured
+from context_tui.tui.text import plural
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, percent, safe
+from context_tui.tui.widgets.sliders import number
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The totals of a plan: results with another body, messages before the cut, estimated tokens."""
+
+    verb: str
+    results: int
+    all_results: int
+    cut: int
+    messages: int
+    before: int
+    after: int
+    fires: bool
+    reason: str = ""
+
+    @property
+    def saved(self) -> int:
+        """Estimated tokens that would be gone."""
+        return self.before - self.after
+
+    @property
+    def share(self) -> float:
+        """The part of the context that would be gone."""
+        return self.saved / self.before if self.before else 0.0
+
+
+_kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
+
+
+def outcome_of(plan: Plan) -> Outcome:
+    """The totals of a plan; counted once for each."""
+    found = _kept.get(plan)
+    if found is None:
+        truncates = any(change.action == "truncate" for change in plan.changes.values())
+        found = _kept[plan] = Outcome(
+            "cuts short" if truncates else "clears",
+            len(plan.changes),
+            len(measured(plan.context).results.block),
+            plan.cut,
+            len(plan.context),
+            plan.tokens_before,
+            plan.tokens_after,
+            plan.trigger.fires,
+            plan.reason,
+        )
+    return found
+
+
+def does(outcome: Outcome) -> str:
+    """What it does, shortly: ``clears 14 of 61 results``."""
+    parts = []
+    if outcome.results:
+        parts.append(f"{outcome.verb} {outcome.results:,} of {plural(outcome.all_results, 'result')}")
+    if outcome.cut:
+        parts.append(f"summarises {outcome.cut:,} of {plural(outcome.messages, 'message')}")
+    return ", ".join(parts)
+
+
+def result_parts(outcome: Outcome) -> list[list[Run]]:
+    """The result in parts that stay together: what it does, tokens before and after, what is saved."""
+    if not (outcome.results or outcome.cut):
+        return [[("changes nothing: ", WARN), (outcome.reason or "no reason given", "")]]
+    waiting = " + the summary" if outcome.cut else ""
+    return [
+        [(does(outcome), BOLD)],
+        [("est. ", MUTED), (f"{outcome.before:,} → ", ""), (f"{outcome.after:,}", BOLD), (waiting, MUTED)],
+        [(f"(−{outcome.saved:,}, {percent(outcome.share)})", GOOD)],
+    ]
+
+
+def trigger_parts(trigger: Trigger, first: int | None) -> list[list[Run]]:
+    """Whether it would fire here, why, on which number, and where it would have."""
+    if trigger.source == "you":
+        return [[(trigger.reason, MUTED)]]
+    runs: list[Run] = [("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")]
+    if not trigger.fires and first is not None:
+        where = f"first at message {first:,}, press }}" if first >= 0 else "nowhere in this session"
+        runs += [("; ", ""), (where, f"bold {WARN}" if first >= 0 else MUTED)]
+    runs += [(": ", ""), (trigger.reason, "")]
+    return [[*runs, (f" ({trigger.source})", MUTED)] if trigger.source else runs]
+
+
+def spell(value: Any) -> str:
+    """A value in words."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return f"{len(value)} chosen"
+    return "none" if value is None else number(value)
+
+
+def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) -> list[Run]:
+    """What changed between two settings of a policy on one context: names with old and new values, and the effect."""
+    names = ", ".join(_change(*change) for change in changes)
+    effects = []
+    for word, before, after in (("result", old.results, new.results), ("message", old.cut, new.cut)):
+        if after != before:
+            count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
+            effects.append(count if word == "result" else f"{count} summarised")
+    tokens = new.after - old.after
+    if tokens:
+        effects.append(f"{'+' if tokens > 0 else '−'}{plural(abs(tokens), 'token')}")
+    if new.fires != old.fires:
+        effects.append("now it would fire" if new.fires else "it would no longer fire")
+    style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
+    return [(f"{names}: ", ""), (", ".join(effects) or "no difference here", style)]
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        gone = [_item(each) for each in old if each not in new]
+        come = [_item(each) for each in new if each not in old]
+        if len(gone) + len(come) <= 3:
+            return f"{name} " + " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
+    return f"{name} {spell(old)} → {spell(new)}"
+
+
+def _item(value: Any) -> str:
+    return ":".join(map(str, value)) if isinstance(value, tuple) else safe(str(value), 24)

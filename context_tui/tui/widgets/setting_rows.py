@@ -1,0 +1,309 @@
+"""The settings of a policy as rows with sliders: arrows, digits, space and the mouse set them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+
+from context_tui.tui.widgets.controls import Control
+from context_tui.tui.widgets.draw import MUTED, Run, clip, content, flow, on, pad
+from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, columns_for, hint, items, row
+from context_tui.tui.widgets.sliders import parse, value_at
+
+_TYPED = frozenset("0123456789.,_kKmM%")
+
+
+class SettingRows(Widget, can_focus=True):
+    """One row a setting. Values are set here at once and corrected by the next ``show``: no key press gets lost."""
+
+    DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="The setting above"),
+        Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="The setting below"),
+        Binding("left", "step(-1)", "Less", show=False, id="setting-less", tooltip="One step less"),
+        Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
+        Binding("shift+left", "step(-10)", "Ten less", show=False, id="setting-ten-less", tooltip="Ten steps less"),
+        Binding("shift+right", "step(10)", "Ten more", show=False, id="setting-ten-more", tooltip="Ten steps more"),
+        Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick a tool"),
+        Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Back to the default"),
+    ]
+
+    class Set(Message):
+        """A setting has another value."""
+
+        def __init__(self, name: str, value: Any) -> None:
+            super().__init__()
+            self.name, self.value = name, value
+
+    class Moved(Message):
+        """Another row was chosen."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii = ascii
+        self.controls: list[Control] = []
+        self.values: dict[str, Any] = {}
+        self.row = 0
+        self.item = 0
+        self.typed: str | None = None
+        self.error = ""
+        self._top = 0
+        self._dragged = False
+
+    @property
+    def control(self) -> Control | None:
+        """The setting on the chosen row."""
+        return self.controls[self.row] if self.controls else None
+
+    def show(self, controls: list[Control], values: dict[str, Any]) -> None:
+        """Show these settings with their values; the chosen row stays the same setting where it is still there."""
+        name = self.control.name if self.control else ""
+        names = [control.name for control in controls]
+        height = len(self.controls)
+        self.controls, self.values = controls, values
+        self.row = names.index(name) if name in names else 0
+        if name not in names:
+            self.item, self.typed, self.error = 0, None, ""
+        self.refresh(layout=len(controls) != height)
+
+    # Drawing
+
+    def _lines(self) -> list[int | str]:
+        """What stands on each line: the number of a setting, or the policy of a chain that the next ones belong to."""
+        lines: list[int | str] = []
+        owner = ""
+        for number, control in enumerate(self.controls):
+            if control.owner != owner:
+                owner = control.owner
+                lines.append(owner)
+            lines.append(number)
+        return lines
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """All rows, and what there is to say about the chosen one."""
+        return len(self._lines()) + max(len(self._below(width)[0]), 1)
+
+    @property
+    def columns(self) -> Columns:
+        """Where things stand at this width."""
+        return columns_for(self.controls, self.values, self.content_size.width)
+
+    def _below(self, width: int) -> tuple[list[list[Run]], list[Spot]]:
+        """The lines below the rows: the items of a list and where they stand, or what the chosen setting is."""
+        control = self.control
+        if control is None:
+            return [], []
+        value = self.values[control.name]
+        if control.kind == "list" and control.entries:
+            return items(control.entries, value, width - MARK, self.item)
+        return flow([hint(control, value, self.error)], width - MARK), []
+
+    def _split(self) -> tuple[list[int | str], list[list[Run]], int]:
+        """The rows in sight, the lines below them, and how many of these are out of sight above."""
+        lines, height = self._lines(), self.content_size.height
+        below, spots = self._below(self.content_size.width)
+        room = min(len(below), max(height - len(lines), min(height // 3, len(below))))
+        rows = max(height - room, 1)
+        at = lines.index(self.row) if self.controls else 0
+        self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
+        first = max(0, spots[min(self.item, len(spots) - 1)].line - room + 1) if spots else 0
+        return lines[self._top : self._top + rows], below[first : first + room], first
+
+    def render(self) -> Content:
+        """The rows, and below them what the chosen one is."""
+        width = self.content_size.width
+        if self.control is None or not width:
+            return content([("no settings", MUTED)])
+        columns = self.columns
+        rows, below, _ = self._split()
+        hidden = len(self._lines()) - self._top - len(rows)
+        lines: list[list[Run]] = []
+        for line in rows:
+            heading: list[Run] = [("  ", ""), (str(line), f"italic {MUTED}")]
+            lines.append(clip(heading, width) if isinstance(line, str) else self._row(line, columns, width))
+        if hidden:
+            lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
+        if self._top:
+            lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
+        lines += [[(" " * MARK, ""), *line] for line in below]
+        return Content("\n").join(content(line, self.ascii) for line in lines)
+
+    def _row(self, number: int, columns: Columns, width: int) -> list[Run]:
+        control, here = self.controls[number], number == self.row
+        runs = row(control, self.values[control.name], columns, width, here, self.typed if here else None)
+        return on(runs, "$boost") if here and self.has_focus else runs
+
+    def on_focus(self) -> None:
+        """The chosen row is marked while keys come here."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Half a number is no number."""
+        self.typed, self.error = None, ""
+        self.refresh()
+
+    # Setting values
+
+    def set_value(self, value: Any) -> None:
+        """Give the chosen setting a value, and say so when it is another one."""
+        control = self.control
+        self.typed, self.error = None, ""
+        if control and value != self.values[control.name]:
+            self.values = {**self.values, control.name: value}
+            self.post_message(self.Set(control.name, value))
+        self.refresh()
+
+    def action_move(self, rows: int) -> None:
+        """Choose another row."""
+        self.choose(self.row + rows)
+
+    def choose(self, number: int) -> None:
+        """Choose the row of a setting."""
+        number = min(max(number, 0), len(self.controls) - 1)
+        if number >= 0 and number != self.row:
+            self.row, self.item, self.typed, self.error = number, 0, None, ""
+            self.post_message(self.Moved(self.controls[number].name))
+            self.refresh()
+
+    def action_step(self, steps: int) -> None:
+        """Change the value by steps; in a list, move among its items."""
+        control = self.control
+        if control is None:
+            return
+        value = self.values[control.name]
+        if control.kind == "list":
+            self.item = min(max(self.item + steps, 0), max(len(control.entries) - 1, 0))
+            self.refresh()
+        elif control.kind == "switch":
+            self.set_value(steps > 0)
+        elif control.scale:
+            shown = control.shown(value)
+            self.set_value(control.scale.next(control.scale.low if shown is None else shown, steps))
+
+    def action_tick(self) -> None:
+        """Switch the setting, or tick the item under the cursor."""
+        control = self.control
+        if control and control.kind == "switch":
+            self.set_value(not self.values[control.name])
+        elif control and control.kind == "list" and control.entries:
+            name, chosen = control.entries[min(self.item, len(control.entries) - 1)].name, self.values[control.name]
+            self.set_value(tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name))
+
+    def action_default(self) -> None:
+        """Back to the default."""
+        if self.control:
+            self.set_value(self.control.default)
+
+    def on_key(self, event: events.Key) -> None:
+        """Digits begin an exact value; enter takes it, escape forgets it."""
+        control = self.control
+        if control is None or control.scale is None:
+            return
+        character = event.character or ""
+        if character and (character in _TYPED if self.typed is not None else character.isdecimal()):
+            self.typed = ((self.typed or "") + character)[:20]
+        elif self.typed is None:
+            return
+        elif event.key == "backspace":
+            self.typed = self.typed[:-1] or None
+        elif event.key == "escape":
+            self.typed = None
+        elif event.key == "enter":
+            self._take(control)
+            event.stop()
+            event.prevent_default()
+            return
+        else:
+            return
+        self.error = ""
+        event.stop()
+        event.prevent_default()
+        self.refresh()
+
+    def _take(self, control: Control) -> None:
+        assert control.scale is not None
+        try:
+            value = parse(self.typed or "", control.scale.low, control.scale.high, control.optional)
+        except ValueError as problem:
+            self.error = f"{control.label}: {problem}"
+            self.refresh()
+        else:
+            self.set_value(value)
+
+    # Mouse
+
+    def _at(self, event: events.MouseEvent) -> int | None:
+        """The setting under the mouse."""
+        y = event.y - self.gutter.top
+        lines = self._split()[0] if self.controls else []
+        found = lines[y] if 0 <= y < len(lines) else None
+        return found if isinstance(found, int) else None
+
+    def _slide(self, event: events.MouseEvent) -> bool:
+        """Set the chosen slider to where the mouse is; False where there is none."""
+        control, columns = self.control, self.columns
+        cell = event.x - self.gutter.left - columns.track_at
+        if control is None or control.scale is None or not (self._dragged or 0 <= cell < columns.track):
+            return False
+        self.set_value(value_at(control.scale, cell, columns.track))
+        return True
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Choose a row; on a slider, set it and follow the mouse."""
+        number = self._at(event)
+        if event.button != 1:
+            return
+        if number is None:
+            self._tick_at(event.x - self.gutter.left - MARK, event.y - self.gutter.top)
+            return
+        self.choose(number)
+        if self.controls[number].kind == "switch":
+            self.action_tick()
+        elif self._slide(event):
+            self._dragged = True
+            self.capture_mouse()
+
+    def _tick_at(self, x: int, y: int) -> None:
+        """Tick the item of a list that was clicked."""
+        rows, _, first = self._split()
+        line = y - len(rows) + first
+        for index, spot in enumerate(self._below(self.content_size.width)[1]):
+            if spot.line == line and spot.start <= x < spot.end:
+                self.item = index
+                self.action_tick()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag the slider."""
+        if self._dragged:
+            self._slide(event)
+
+    def on_mouse_up(self) -> None:
+        """Let go of the slider."""
+        if self._dragged:
+            self._dragged = False
+            self.release_mouse()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """One step more for the setting under the mouse."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """One step less for the setting under the mouse."""
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
+        number = self._at(event)
+        if number is not None:
+            event.stop()
+            self.choose(number)
+            self.action_step(steps)

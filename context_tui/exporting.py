@@ -21,7 +21,6 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
 from context_tui.tokens import estimate
 
-
 _FROM_RECORDS = frozenset({"claude-code"})
 """Formats that are written from the recorded lines; their runtime repairs pairs itself when it loads them."""
 

@@ -2,46 +2,252 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from array import array
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.screen import Screen
-from textual.widgets import Footer
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import ContentSwitcher, Footer, Static
 
+from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui.marks import Marker
-from context_tui.tui.rows import Rows
-from context_tui.tui.text import Reader
+from context_tui.tokens.breakdown import Breakdown
+from context_tui.tui import notices
+from context_tui.tui.document import Subject
+from context_tui.tui.glyphs import glyphs
+from context_tui.tui.jumps import Jump, jumps
+from context_tui.tui.listing import listed
+from context_tui.tui.marks import NO_MARK, Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.screens.inspector_keys import KEYS
+from context_tui.tui.screens.reacting import Reacting
+from context_tui.tui.text import Reader, kind_word, line, plural
 from context_tui.tui.view import Spot, View
+from context_tui.tui.widgets.breakdown import BreakdownView
+from context_tui.tui.widgets.detail import Detail
+from context_tui.tui.widgets.find import FindBar
+from context_tui.tui.widgets.header import HeaderBar
+from context_tui.tui.widgets.minimap import Minimap, stretches
+from context_tui.tui.widgets.parameters import ParameterPanel
+from context_tui.tui.widgets.scoreboard import Scoreboard, score_rows
 from context_tui.tui.widgets.timeline import Timeline
 
 if TYPE_CHECKING:
     from context_tui.tui.app import Asked
 
+SMALL = 3_000
+"""Messages up to which everything is drawn while the session is still being read."""
+SOON = 0.04
+"""Seconds after the last change in which what is not the timeline is drawn: a held key moves only the timeline."""
 
-class InspectorScreen(Screen[None]):
+
+class InspectorScreen(Reacting):
     """Shows a session; the keys change the view, and the view is shown."""
 
     AUTO_FOCUS = "Timeline"
+    BINDING_GROUP_TITLE = "Session"
+    BINDINGS = KEYS
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (32, "-high")]
 
     def __init__(self, what: Session | SessionInfo, asked: Asked) -> None:
         super().__init__()
         self.what, self.asked = what, asked
-        self.rows = Rows()
+        self.rows, self.reading = Rows(), False
+        self.view = _view(what if isinstance(what, Session) else from_messages([]), asked)
+        self.reader = Reader(self.view.session)
+        self.marker = Marker(self.view.context, None)
+        self._listed: array[int] | None = None
+        self._listed_for: object = None
+        self._parts: tuple[object, Breakdown] | None = None
+        self._fires: tuple[object, list[int]] | None = None
+        self._soon: Timer | None = None
 
     def compose(self) -> ComposeResult:
+        """Header, notice, timeline with its map, detail, tuning, footer."""
+        plain = self.asked.ascii
+        yield HeaderBar(ascii=plain, id="header")
+        yield Static(id="notice", markup=False)
         with Horizontal(id="middle"):
-            yield Timeline(id="timeline")
-        yield Footer()
+            with Vertical(id="left"):
+                with Horizontal(id="lines"):
+                    yield Timeline(glyphs(plain), id="timeline")
+                    yield Minimap(glyphs(plain), id="minimap")
+                yield FindBar(id="find")
+            with ContentSwitcher(initial="detail", id="side"):
+                yield Detail(id="detail")
+                yield BreakdownView(ascii=plain, id="breakdown")
+        with Horizontal(id="tuning"):
+            yield Scoreboard(ascii=plain, id="scoreboard")
+            yield ParameterPanel(ascii=plain, id="panel")
+        yield Footer(compact=True, show_command_palette=False)
+        yield Static("context-tui needs 60 columns and 20 lines", id="tiny", markup=False)
 
     def on_mount(self) -> None:
-        assert isinstance(self.what, Session)
-        self.rows.grow(self.what)
-        self.show(View(self.what, at=self.asked.at, policy=self.asked.policy or "defect-microcompact"))
+        """Show the session, or start to read it."""
+        if isinstance(self.what, Session):
+            self.open(self.what)
+        else:
+            self.reading = True
+            self.tell(notices.reading(self.view.session, 0.0))
+            self.read_session(self.what)
+
+    # The view on screen
+
+    def open(self, session: Session) -> None:
+        """Show a session that has been read to its end, as it was asked for."""
+        self.reading = False
+        view = replace(_view(session, self.asked), cursor=self.spot)
+        if not self.touched:
+            view = replace(view, cursor=Spot(min(view.point, max(len(session) - 1, 0))))
+        self.show(view)
 
     def show(self, view: View) -> None:
-        """Draw a view."""
-        self.view = view
+        """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
+        old, self.view = self.view, view
+        if view.session.facts is not self.reader.session.facts:
+            self.rows = Rows()
+        if view.session is not self.reader.session:
+            self.reader = Reader(view.session)
+            self.rows.grow(view.session)
+        self.marker = Marker(view.context, view.plan)
+        self._list()
+        self.draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.spot)
+        self._panel()
+        self.later()
+
+    def draw_timeline(self, cursor: Spot | None = None) -> None:
+        """Draw the timeline of what has been read."""
+        marker = None if self.reading else self.marker
         timeline = self.query_one(Timeline)
-        timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), None, Spot(len(view.session)))
+        timeline.show(self.rows, self.reader, marker, self._listed, cursor)
+        order = "largest first" if self.view.by_size else ""
+        words = ", ".join(filter(None, [order, self.view.filter.words()]))
+        timeline.border_title = Content(f"timeline   {line(words)}".rstrip())  # type: ignore[assignment]
+        self.query_one("#lines").set_class(bool(words), "-filtered")
+
+    def _list(self) -> None:
+        view = self.view
+        key = (view.session, view.filter, view.by_size, view.plan if view.filter.verdict else None, view.point)
+        if key != self._listed_for or len(self.rows) == 0:
+            self._listed, self._listed_for = listed(self.rows, self.marker, view.filter, view.by_size), key
+
+    def _panel(self) -> None:
+        view, panel = self.view, self.query_one(ParameterPanel)
+        first = (self.fires[0] if self.fires else -1) if self.fires is not None else None
+        panel.show(view.policy, view.model, view.context, view.moment, view.plan, first=first, trouble=view.trouble)
+        panel.border_title = Content(view.policy)  # type: ignore[assignment]
+
+    def later(self) -> None:
+        """Draw the rest soon."""
+        if self._soon is not None:
+            self._soon.stop()
+        self._soon = self.set_timer(SOON, self._rest)
+
+    def _rest(self) -> None:
+        view = self.view
+        self.draw_detail()
+        context, parts = view.context, self.parts
+        self.query_one(HeaderBar).show(view.session, context, parts.by_category if parts else None)
+        self.query_one(Scoreboard).show(score_rows(view.plan_of), view.policy)
+        rows, plan = self.rows, view.plan
+        first = min(context.order, default=0)
+        self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
+        self._seen()
+        if parts is None:
+            self.break_down(view)
+        else:
+            self.query_one(BreakdownView).show(context, parts)
+        if self.fires is None:
+            self.find_fires(view)
+        self.ask_for_curve()
+        fires = self.fires
+        first_fire = (fires[0] if fires else -1) if fires is not None else None
+        self.tell(notices.notice(view, self.query_one(Timeline).count, first_fire))
+
+    def _seen(self) -> None:
+        timeline = self.query_one(Timeline)
+        total, top = max(timeline.count, 1), timeline.scroll_offset.y
+        shown = timeline.scrollable_content_region.height
+        self.query_one(Minimap).show_window(top / total, (top + shown) / total)
+
+    def ask_for_curve(self) -> None:
+        """Have the curve of the selected setting drawn."""
+        panel = self.query_one(ParameterPanel)
+        values = panel.curve_values(panel.selected) if panel.selected else []
+        if values:
+            self.draw_curve(self.view, panel.selected, values)
+
+    def draw_detail(self) -> None:
+        """Show the selected row in full."""
+        detail, spot, facts = self.query_one(Detail), self.spot, self.view.session.facts
+        if not len(self.view.session):
+            detail.wait(Content("nothing selected"), "")
+            return
+        word = kind_word(facts, spot.message, spot.block)
+        name = f"result of {self.reader.preview(*spot)}" if spot.block >= 0 else word
+        title = Content(f"{spot.message}  {name}")
+        if self.reader.huge(spot.message) and not self.reader.at_hand(spot.message):
+            detail.wait(title, "reading this message …")
+            self.read_blocks(self.reader, spot)
+            return
+        row = self.rows.row_of(*spot)
+        tokens = self.rows.tokens[row] if row < len(self.rows) and self.rows.block[row] >= WHOLE else 0
+        mark = NO_MARK if self.reading else self.marker.mark(*spot)
+        subject = Subject(self.view.session, spot, self.reader.blocks(spot.message), mark, self.view.plan)
+        detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
+
+    def tell(self, words: str) -> None:
+        """Say something unusual in the line above the timeline; nothing hides it."""
+        bar = self.query_one("#notice", Static)
+        bar.update(Content(line(words)))
+        bar.display = bool(words)
+
+    # What the view depends on, and was computed off the paint path
+
+    @property
+    def spot(self) -> Spot:
+        """What is selected."""
+        return self.query_one(Timeline).spot
+
+    @property
+    def parts(self) -> Breakdown | None:
+        """The breakdown of this context, once it is there."""
+        return self._parts[1] if self._parts and self._parts[0] is self.view.context else None
+
+    def keep_parts(self, view: View, parts: Breakdown) -> None:
+        """Take a breakdown that was computed for a view."""
+        self._parts = (view.context, parts)
+
+    @property
+    def fires(self) -> list[int] | None:
+        """Where the trigger of the policy begins to fire, once it is known."""
+        return self._fires[1] if self._fires and self._fires[0] == _trigger_key(self.view) else None
+
+    def keep_fires(self, view: View, points: list[int]) -> None:
+        """Take the points at which a view's policy begins to fire."""
+        self._fires = (_trigger_key(view), points)
+
+    @property
+    def points(self) -> list[Jump]:
+        """The points to jump between."""
+        return jumps(self.view.session, self.view.policy, self.fires or [])
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so where there is too little room."""
+        self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+
+
+def _view(session: Session, asked: Asked) -> View:
+    if asked.window:
+        session = session.with_window(asked.window)
+    view = View(session, policy=asked.policy or "defect-microcompact", params=asked.settings)
+    return view.with_point(asked.at)
+
+
+def _trigger_key(view: View) -> object:
+    return view.session, view.policy, repr(view.settings(view.policy))

@@ -38,6 +38,7 @@ class ReadingPane(ScrollView, can_focus=True):
     DEFAULT_CSS = """
     ReadingPane {
         overflow-x: hidden;
+        scrollbar-gutter: stable;
         scrollbar-size-vertical: 1;
         .reading-pane--heading { text-style: bold; color: $accent; }
         .reading-pane--muted { color: $foreground 60%; }
@@ -55,6 +56,8 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def __init__(self, parts: Iterable[Part] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.given = ""
+        """The plain text that is shown, as it was given."""
         self._source: Iterator[Part] = iter(parts)
         self._parts: list[Part] = []
         self._lines: list[Part] = []
@@ -64,7 +67,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def show(self, parts: Iterable[Part], *, follow: bool = False) -> None:
         """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._source, self._parts, self._lines = iter(parts), [], []
+        self._source, self._parts, self._lines, self.given = iter(parts), [], [], ""
         self._fill()
         if follow:
             self._fill(everything=True)
@@ -77,6 +80,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def show_text(self, text: str, *, follow: bool = False) -> None:
         """Show a plain text."""
         self.show([Part(text)] if text else [], follow=follow)
+        self.given = text
 
     @property
     def shown(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.summarizer.decoder import Decoder, mapping, number, string
+from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
 from context_tui.summarizer.events import Event, ReplyModel, Stop, Thinking, Usage
 from context_tui.summarizer.request import SummaryRequest
 from context_tui.summarizer.wire import cleaned, declared_tools
@@ -39,8 +39,8 @@ class AnthropicDecoder(Decoder):
         match data.get("type"):
             case "message_start":
                 message = mapping(data.get("message"))
-                if name := string(message.get("model")):
-                    yield ReplyModel(name)
+                if model := name(message.get("model")):
+                    yield ReplyModel(model)
                 yield from self._used(_usage(message.get("usage")))
             case "content_block_start":
                 yield from self._block(mapping(data.get("content_block")), number(data.get("index")) or 0)
@@ -48,7 +48,7 @@ class AnthropicDecoder(Decoder):
                 yield from self._block(mapping(data.get("delta")), number(data.get("index")) or 0)
             case "message_delta":
                 yield from self._used(_usage(data.get("usage")))
-                if reason := string(mapping(data.get("delta")).get("stop_reason")):
+                if reason := name(mapping(data.get("delta")).get("stop_reason")):
                     yield Stop(reason)
             case "message_stop":
                 self.complete = self.ended = True
@@ -58,12 +58,12 @@ class AnthropicDecoder(Decoder):
         if data.get("type") != "message" and not isinstance(content, list):
             yield self._fail("malformed", "", "the reply is not a message")
             return
-        if name := string(data.get("model")):
-            yield ReplyModel(name)
+        if model := name(data.get("model")):
+            yield ReplyModel(model)
         for index, block in enumerate(content if isinstance(content, list) else []):
             yield from self._block(mapping(block), index)
         yield from self._used(_usage(data.get("usage")))
-        if reason := string(data.get("stop_reason")):
+        if reason := name(data.get("stop_reason")):
             yield Stop(reason)
         self.complete = True
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from context_tui.session.jsontext import loads
 from context_tui.summarizer.events import Event, Failure, Text, Usage
+from context_tui.summarizer.failures import one_line
 from context_tui.summarizer.sse import Parser, ServerEvent
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -149,6 +150,11 @@ def mapping(value: object) -> dict[str, Any]:
 def number(value: object) -> int | None:
     """*value* if it is a count of tokens."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def name(value: object) -> str:
+    """A model's name or a stop reason: a server's word, fit to be shown."""
+    return one_line(string(value), 100)
 
 
 def string(value: object) -> str:

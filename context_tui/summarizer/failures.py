@@ -81,8 +81,9 @@ def server_error(body: str) -> ServerError:
     code = details.get("code")
     kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
     told = described(str(kind or ""), str(message))
-    if details.get("n_prompt_tokens") and details.get("n_ctx"):
-        return ServerError(told.type, told.message, str(details["n_prompt_tokens"]), str(details["n_ctx"]), True)
+    match details:
+        case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)}:
+            return ServerError(told.type, told.message, str(prompt), str(limit), True)
     return told
 
 

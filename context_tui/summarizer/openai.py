@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.summarizer.decoder import Decoder, mapping, number, string
+from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
 from context_tui.summarizer.events import Event, ReplyModel, Stop, Text, Thinking, Usage
 from context_tui.summarizer.request import Message, SummaryRequest
 from context_tui.summarizer.wire import body_text, cleaned, declared_tools, json_text
@@ -73,6 +73,7 @@ class OpenAIDecoder(Decoder):
 
     def __init__(self) -> None:
         super().__init__()
+        self._model = ""
         self._refused = False
 
     def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
@@ -87,9 +88,9 @@ class OpenAIDecoder(Decoder):
 
     def _choice(self, data: dict[str, Any], part: str) -> Iterator[Event]:
         """The first choice's delta or message, the model's name, and usage (with which ``choices`` is empty)."""
-        if (name := string(data.get("model"))) and name != self._model:
-            self._model = name
-            yield ReplyModel(name)
+        if (model := name(data.get("model"))) and model != self._model:
+            self._model = model
+            yield ReplyModel(model)
         choices = data.get("choices")
         for choice in map(mapping, choices if isinstance(choices, list) else []):
             if choice.get("index", 0) != 0:
@@ -101,12 +102,10 @@ class OpenAIDecoder(Decoder):
                     break
             yield from self._content(piece.get("content"))
             self._refused = self._refused or bool(piece.get("refusal"))
-            if reason := string(choice.get("finish_reason")):
+            if reason := name(choice.get("finish_reason")):
                 self.complete = True
                 yield Stop("refusal" if self._refused or reason == "content_filter" else reason)
         yield from self._used(_usage(data.get("usage")))
-
-    _model = ""
 
     def _content(self, content: object) -> Iterator[Text]:
         """Content is text, null, or (from some servers) a list of parts."""

@@ -2,15 +2,64 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import reactive
 from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
 
 from context_tui.session.context import Context
 from context_tui.tokens.breakdown import Breakdown
+from context_tui.tui.widgets.breakdown_rows import Row, rows_of
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
+from context_tui.tui.widgets.gauge import LOOKS
+
+
+def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]:
+    """A row in *width* cells: what it is, how often, tokens, share and a bar; these go from the right when narrow."""
+    if row.tokens is None:
+        text = safe(row.text, width - 2)
+        if not row.note:
+            return pad([("  ", ""), (text, MUTED)], width)
+        title: list[Run] = [(f" {text}", f"bold {HUE}"), (f"  {row.note}", MUTED)]
+        return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
+    ends: list[Run] = [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
+    room = width - 2 - cells(ends)
+    size = min(30, room - 46) if room >= 56 else 0
+    count = 12 if room - size >= 34 else 0
+    note = f"  {row.note}" if row.note and room - size - count - len(row.note) - 2 >= 24 else ""
+    name = room - count - len(note) - (size + 2 if size else 0)
+    look = LOOKS.get(row.category)
+    text = short_path(row.value, name) if row.kind == "path" else safe(row.text, name)
+    runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
+    runs += [(row.count.rjust(count) if count else "", MUTED), *ends]
+    if size:
+        glyph = (look.letter if ascii else look.shade) if look else "━"
+        filled, rest = bar(row.share, size, glyph, "·" if look else "─")
+        runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
+    return pad([*runs, (note, MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
     """Rows with shares; choosing one filters the timeline or goes to the message."""
+
+    DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="The row above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="parts-down", tooltip="The row below"),
+        Binding("pageup", "move(-10)", "Page up", show=False, id="parts-page-up", tooltip="Ten rows up"),
+        Binding("pagedown", "move(10)", "Page down", show=False, id="parts-page-down", tooltip="Ten rows down"),
+        Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="The first row"),
+        Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="The last row"),
+        Binding("enter", "choose", "Show these", id="parts-choose", tooltip="Filter the timeline by this, or go there"),
+        Binding("s", "order", "Size / file order", id="parts-order", tooltip="Largest first, or in file order"),
+    ]
+    cursor = reactive(0, repaint=False)
 
     class Filter(Message):
         """A row was chosen: ``kind`` is category, tool or path, as ``filters.Filter`` names its conditions."""
@@ -29,6 +78,72 @@ class BreakdownView(ScrollView, can_focus=True):
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.ascii = ascii
+        self.by_size = True
+        self.rows: list[Row] = []
+        self._shown: tuple[Context, Breakdown] | None = None
 
     def show(self, context: Context, parts: Breakdown) -> None:
         """Show the parts of a context."""
+        self._shown = context, parts
+        self.rows = rows_of(context, parts, self.by_size)
+        self.virtual_size = Size(self.size.width, len(self.rows))
+        self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
+        self.refresh()
+
+    def _near(self, number: int, step: int) -> int:
+        """The nearest row that can be chosen, looking in one direction and then in the other."""
+        ahead = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
+        back = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
+        found = (each for each in (*ahead, *back) if 0 <= each < len(self.rows) and self.rows[each].kind)
+        return next(found, 0)
+
+    def on_resize(self) -> None:
+        """Rows are as wide as the widget."""
+        self.virtual_size = Size(self.size.width, len(self.rows))
+
+    def render_line(self, y: int) -> Strip:
+        """One row."""
+        number, width = y + self.scroll_offset.y, self.size.width
+        style = self.visual_style
+        if number >= len(self.rows) or not width:
+            return Strip.blank(width, style.rich_style)
+        here = number == self.cursor and bool(self.rows[number].kind)
+        runs = row_line(self.rows[number], width, here, self.ascii)
+        drawn = content(on(runs, "$boost") if here else runs, self.ascii)
+        strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
+        return strips[0].adjust_cell_length(width, style.rich_style)
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Repaint two rows, and keep the cursor in sight."""
+        self.refresh_line(old)
+        self.refresh_line(new)
+        self.scroll_to_region(Region(0, new, 1, 1), animate=False)
+
+    def action_move(self, rows: int) -> None:
+        """Move to another row that can be chosen."""
+        if self.rows:
+            target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
+            self.cursor = self._near(target, 1 if rows > 0 else -1)
+            if self.cursor == self._near(0, 1):
+                self.scroll_to(y=0, animate=False)  # with the heading above it
+
+    def action_choose(self) -> None:
+        """Filter by the row, or go to its message."""
+        row = self.rows[self.cursor] if self.rows else None
+        if row and row.kind == "message":
+            self.post_message(self.Goto(row.message, row.block))
+        elif row and row.kind:
+            self.post_message(self.Filter(row.kind, row.value))
+
+    def action_order(self) -> None:
+        """Largest first, or in the order of the file."""
+        self.by_size = not self.by_size
+        if self._shown:
+            self.show(*self._shown)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        number = event.y - self.gutter.top + self.scroll_offset.y
+        if 0 <= number < len(self.rows) and self.rows[number].kind:
+            self.cursor = number
+            self.action_choose()

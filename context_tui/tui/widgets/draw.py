@@ -26,8 +26,9 @@ _WORD = re.compile(r"\s*\S+\s*|\s+")
 _ASCII = str.maketrans(
     {
         **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)),
-        **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o*", strict=True)),
+        **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o@", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲·→−×…“”Δ", "<>>vv^^.>-x~''*", strict=True)),
+        "–": "-",
     }
 )
 

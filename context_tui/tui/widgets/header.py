@@ -3,18 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 
+from textual import events
+from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.session.window import Window
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import Fit, in_file, recorded_usage
+from context_tui.tui.text import plural
+from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
+from context_tui.tui.widgets.gauge import Level, gauge, numbers
+from context_tui.tui.widgets.recorded_line import Recorded, legend, line, recorded_of, request_at
+
+GAP, MIN_BAR = 3, 24
+
+
+def window_words(window: Window, width: int) -> str:
+    """Where the window's size is from, where that is a guess."""
+    if window.source not in ("assumed", "inferred"):
+        return ""
+    return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
+
+
+def title_line(session: Session, turns: int, requests: int, at: int, live: bool, width: int) -> list[Run]:
+    """What is open, with counts; the point at the right edge."""
+    info = session.info
+    name = PurePath(info.path).name or info.title or "session"
+    named = f"{name}#{info.id}" if info.id else name
+    ranks: list[tuple[int, Run]] = [
+        (9, (safe(named, max(12, width // 3)), BOLD)),
+        (5, (safe(info.format, 24), MUTED)),
+        (6, (safe(session.facts.model or "", 32), HUE)),
+        (7, (" " + plural(len(session), "message"), "")),
+        (3, (plural(turns, "turn"), MUTED)),
+        (2, (plural(requests, "request"), MUTED)),
+        (8, (window_words(session.window, width), WARN)),
+    ]
+    if session.origin:
+        ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
+    point: list[Run] = [("at the end", "")] if at >= len(session) else [(f"as of message {at:,}", f"bold {WARN}")]
+    if live:
+        point += [("   live ", MUTED), ("●", GOOD)]
+    return spread([part for part in ranks if part[1][0].strip()], point, width)
 
 
 class HeaderBar(Widget):
     """File and counts, the recorded context over the session, and the gauge of the window."""
 
-    DEFAULT_CSS = "HeaderBar { height: 3; text-wrap: nowrap; text-overflow: clip; }"
+    DEFAULT_CSS = "HeaderBar { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     class Jumped(Message):
         """The recorded line was clicked at the request that ended at ``message``."""
@@ -26,8 +67,71 @@ class HeaderBar(Widget):
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.ascii = ascii
+        self.session: Session | None = None
+        self._recorded = Recorded((), ())
+        self._turns = 0
+        self._at = 0
+        self._live = False
+        self._level: Level | None = None
+        self._parts: Mapping[str, int] | None = None
 
     def show(
-        self, session: Session, context: Context, parts: Mapping[str, int] | None = None, *, live: bool = False
+        self,
+        session: Session,
+        context: Context,
+        parts: Mapping[str, int] | None = None,
+        *,
+        fit: Fit | None = None,
+        live: bool = False,
     ) -> None:
-        """Show a session as of the point of *context*; *parts* is ``Breakdown.by_category``, None while unknown."""
+        """Show a session as of the point of *context*.
+
+        Args:
+            parts: ``Breakdown.by_category``, None while it is not known.
+            fit: ``fit_at`` of this point, None while it is not known.
+        """
+        if session is not self.session:
+            self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
+        usage = recorded_usage(context)
+        self._at, self._live, self._parts = context.at, live, parts
+        self._level = Level(
+            usage.context if usage else None,
+            measured(context).total + in_file(session.facts),
+            (parts or {}).get("not_in_file") or None,
+            session.window,
+            fit,
+        )
+        self.refresh()
+
+    def _layout(self, width: int) -> tuple[int, int]:
+        """Cells of the bars, and how short the words beside them are."""
+        assert self._level is not None
+        words = 0
+        for detail in range(4):
+            beside = legend(self._recorded, self._level.window.tokens, detail), numbers(self._level, detail)
+            words = max(map(cells, beside)) + GAP
+            if width - words >= max(MIN_BAR, width // 3):
+                return width - words, detail
+        return max(width - words, 0), 3
+
+    def render(self) -> Content:
+        """The three lines."""
+        session, level, width = self.session, self._level, self.content_size.width
+        if session is None or level is None or not width:
+            return Content("")
+        size, detail = self._layout(width)
+        top = title_line(session, self._turns, len(self._recorded.tokens), self._at, self._live, width)
+        middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
+        middle += [(" " * (size - cells(middle) + GAP), ""), *legend(self._recorded, level.window.tokens, detail)]
+        bottom = gauge(level, self._parts, size, self.ascii) if size else []
+        bottom += [(" " * GAP, ""), *numbers(level, detail)]
+        return Content("\n").join(content(clip(runs, width), self.ascii) for runs in (top, middle, bottom))
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the request that was clicked."""
+        if self._level is None or event.y - self.gutter.top != 1:
+            return
+        size, _ = self._layout(self.content_size.width)
+        message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
+        if message is not None:
+            self.post_message(self.Jumped(message))

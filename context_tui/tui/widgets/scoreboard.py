@@ -15,10 +15,11 @@ from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, bar, cells, content, on, pad, percent
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent
 from context_tui.tui.widgets.outcome import does, outcome_of
 
 NAME = max(map(len, POLICIES))
+SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,34 +64,62 @@ def score_rows(
     return rows
 
 
-def score_line(digit: int, row: ScoreRow, current: bool, width: int, after: int) -> list[Run]:
-    """A policy's line in *width* cells: bar, words and tokens go, in this order, where it is narrow.
+@dataclass(frozen=True)
+class Columns:
+    """Cells of the columns behind the policy's name; those that are 0 are left out."""
 
-    *after* is how many cells the numbers of tokens take in all lines.
-    """
+    fires: int
+    does: int
+    after: int
+    waits: int
+    bar: int
+
+
+def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
+    """Columns for *width* cells: first what it does, then the tokens, then whether it fires go where it is narrow."""
+    room = width - 3 - NAME - 2 - SHARE
+    fires = 7 if room >= 7 else 0
+    after = max(11, *(len(f"{row.after:,}") + 2 for row in rows)) if rows else 11
+    after = after if room - fires >= after else 0
+    room -= fires + after
+    waits = 11 if room >= 11 + 40 else 3 if after and room >= 3 else 0
+    room -= waits
+    longest = max((len(row.does) for row in rows), default=0) + 2
+    words = min(max(longest, 16), room) if room >= 16 else 0
+    room -= words
+    return Columns(fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
+
+
+def heading(columns: Columns, width: int) -> list[Run]:
+    """What stands in the columns."""
+    words = "   " + "policy".ljust(NAME)
+    words += "  fires"[: columns.fires].ljust(columns.fires) + "  would"[: columns.does].ljust(columns.does)
+    words += "est. after".rjust(columns.after) if columns.after else ""
+    return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
+
+
+def score_line(digit: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
+    """A policy's line in *width* cells."""
     runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit} ", BOLD if current else MUTED)]
     runs.append((row.policy.ljust(NAME), BOLD if current else ""))
     if row.trouble:
         return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
-    fires = {True: "fires", False: "–", None: ""}[row.fires].ljust(5)
-    runs += [("  ", ""), (fires, f"bold {GOOD}" if row.fires else MUTED)]
-    ends: list[Run] = [("  ", ""), (f"{f'−{percent(row.share)}' if row.does else '–':>6}", GOOD if row.does else MUTED)]
-    tokens: list[Run] = [("  ", ""), (f"{row.after:>{after},}", BOLD if row.does else MUTED)]
-    tokens.append((" +s" if row.waits else "   ", MUTED))
-    room = width - cells(runs) - cells(ends)
-    if room >= cells(tokens):
-        ends, room = [*tokens, *ends], room - cells(tokens)
-    words = 48 if room >= 50 + 12 else max(room - 2, 0)
-    if words >= 12:
-        runs += [("  ", ""), *pad([(row.does or "nothing to do", "" if row.does else MUTED)], words)]
-        room -= words + 2
-    else:
-        runs.append((" " * room, ""))
-        room = 0
-    if room >= 10:
-        left, gone = bar(1 - row.share, min(room - 2, 24)) if row.before else ("", "")
-        ends += [("  ", ""), (left, HUE if current else MUTED), (gone, MUTED)]
-    return pad([*runs, *ends], width)
+    acts = bool(row.does)
+    if columns.fires:
+        fires = {True: "  fires", False: "  –", None: ""}[row.fires]
+        runs.append((fires.ljust(columns.fires), f"bold {GOOD}" if row.fires else MUTED))
+    if columns.does:
+        runs += pad([("  ", ""), (row.does or "changes nothing", "" if acts else MUTED)], columns.does)
+    if columns.after:
+        runs.append((f"{row.after:>{columns.after},}", BOLD if acts else MUTED))
+    if columns.waits:
+        words = " + summary" if columns.waits > 3 else " +s"
+        runs.append(((words if row.waits else "").ljust(columns.waits), MUTED))
+    runs.append(((f"−{percent(row.share)}" if acts else "–").rjust(SHARE + 2), GOOD if acts else MUTED))
+    if columns.bar and row.before:
+        left, gone = bar(1 - row.share, columns.bar, "━", "─")
+        runs += [("  ", ""), (left, HUE if current else BOLD), (gone, MUTED)]
+    return pad(runs, width)
 
 
 class Scoreboard(Widget, can_focus=True):
@@ -123,17 +152,17 @@ class Scoreboard(Widget, can_focus=True):
             self.refresh(layout=layout)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A line for each policy."""
-        return len(self.rows)
+        """The heading, and a line for each policy."""
+        return len(self.rows) + 1
 
     def render(self) -> Content:
         """The lines, the current one on a ground of its own."""
         width = self.content_size.width
-        after = max((len(f"{row.after:,}") for row in self.rows), default=0)
-        lines = []
+        columns = columns_for(self.rows, width)
+        lines = [content(heading(columns, width), self.ascii)]
         for number, row in enumerate(self.rows):
             current = row.policy == self.current
-            runs = score_line(number + 1, row, current, width, after)
+            runs = score_line(number + 1, row, current, columns, width)
             lines.append(content(on(runs, "$boost") if current else runs, self.ascii))
         return Content("\n").join(lines)
 
@@ -152,7 +181,7 @@ class Scoreboard(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose what was clicked."""
-        number = event.y - self.gutter.top
+        number = event.y - self.gutter.top - 1
         if 0 <= number < len(self.rows):
             self._choose(number)
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.tui.widgets.controls import Control
-from context_tui.tui.widgets.draw import MUTED, Run, clip, content, flow, on, pad
+from context_tui.tui.widgets.draw import MUTED, Run, clip, content, flow, on
 from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, columns_for, hint, items, row
 from context_tui.tui.widgets.sliders import parse, value_at
 

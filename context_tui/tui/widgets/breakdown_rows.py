@@ -1,0 +1,128 @@
+"""The rows of the breakdown: what stands in each section, in which order, and what choosing a row would do.
+
+Pure, without Textual.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from context_tui.session.context import Context
+from context_tui.session.facts import Facts, Kind
+from context_tui.tokens.breakdown import Breakdown, category_of
+from context_tui.tokens.rulers import bytes4
+from context_tui.tui.widgets.gauge import LOOKS
+
+OFFENDERS = 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither.
+
+    ``tokens`` are estimates but where ``note`` says otherwise; ``share`` is of the largest total that it belongs to.
+    """
+
+    text: str
+    kind: str = ""
+    value: str = ""
+    count: str = ""
+    tokens: int | None = None
+    share: float = 0.0
+    note: str = ""
+    category: str = ""
+    message: int = -1
+    block: int = -1
+
+
+def rows_of(context: Context, parts: Breakdown, by_size: bool = True) -> list[Row]:
+    """All sections with their headings, each largest first or in the order of the file."""
+    facts = context.facts
+    total = sum(parts.by_category.values())
+    rows = [Row("by category", note="est. tokens")]
+    if not total:
+        rows.append(Row("nothing in this context"))
+    rows += _sorted(_categories(parts, total), by_size)
+    if parts.diagnosis:
+        rows.append(Row(f"koda would say: {parts.diagnosis}"))
+    tools = _sorted(_tools(facts, parts, total), by_size)
+    rows += [Row("by tool", note="est. tokens of results"), *(tools or [Row("no tool was called")])]
+    largest = _sorted(offenders(context, total), by_size)
+    rows += [Row("largest blocks", note="est. tokens"), *(largest or [Row("no blocks")])]
+    reads = _sorted(_reads(facts, parts, total), by_size)
+    return [*rows, Row("read more than once", note="est. tokens wasted"), *(reads or [Row("nothing was read twice")])]
+
+
+def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
+    """Rows by size, or by the place that comes with each."""
+    found = sorted(rows, key=lambda each: each[0])
+    if by_size:
+        found.sort(key=lambda each: -(each[1].tokens or 0))
+    return [row for _, row in found]
+
+
+def _categories(parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+    for place, (name, look) in enumerate(LOOKS.items()):
+        tokens = parts.by_category.get(name, 0)
+        if tokens:
+            note = "recorded − estimated at the first request" if name == "not_in_file" else ""
+            kind = "" if name in ("system", "tools", "not_in_file") else "category"
+            yield place, Row(look.name, kind, name, "", tokens, tokens / total, note, name)
+
+
+def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+    places = {name: place for place, name in enumerate(facts.tools)}
+    for each in parts.by_tool:
+        name, calls = each.tool or "(its call is not here)", f"{each.calls:,} {'call' if each.calls == 1 else 'calls'}"
+        share = each.result_tokens / total if total else 0.0
+        kind = "tool" if each.tool else ""
+        yield places.get(each.tool, -1), Row(name, kind, each.tool, calls, each.result_tokens, share)
+
+
+def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[tuple[int, Row]]:
+    """The largest blocks of a context."""
+    facts, replaced = context.facts, context.replaced
+    sizes = (
+        (replaced[row].size // 4 if row in replaced else bytes4(facts, row), -place, message, row)
+        for place, message in enumerate(context.order)
+        for row in facts.blocks_of(message)
+    )
+    for tokens, place, message, row in heapq.nlargest(count, sizes):
+        if tokens:
+            category = category_of(facts, message, row)
+            share = tokens / total if total else 0.0
+            yield (
+                -place,
+                Row(
+                    _named(facts, row, category),
+                    "message",
+                    "",
+                    f"at {message:,}",
+                    tokens,
+                    share,
+                    "",
+                    category,
+                    message,
+                    row,
+                ),
+            )
+
+
+def _named(facts: Facts, row: int, category: str) -> str:
+    """What a block is: its tool and the path it read, or its category."""
+    if facts.kind[row] == Kind.TOOL_RESULT:
+        use = facts.call_use[facts.call[row]]
+        path = facts.path[use] if use >= 0 else -1
+        return f"{facts.tool_name(row) or 'result'} {facts.paths[path] if path >= 0 else ''}".rstrip()
+    name = LOOKS[category].name
+    return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name
+
+
+def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+    places = {path: place for place, path in enumerate(facts.paths)}
+    for read in parts.duplicate_reads:
+        share = read.wasted / total if total else 0.0
+        note = f"of {read.tokens:,}"
+        yield places[read.path], Row(read.path, "path", read.path, f"{read.count:,} times", read.wasted, share, note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from context_tui.session.facts import BlockFlag, Compaction, Facts, MessageFlag
+from context_tui.session.facts import Compaction, Facts, MessageFlag
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
 
@@ -40,7 +40,7 @@ class Context:
     def __len__(self) -> int:
         return len(self.order)
 
-    def is_text(self, block: int, text: str, flag: BlockFlag) -> bool:
+    def is_text(self, block: int, text: str, flag: int) -> bool:
         """Whether the body of a tool_result is exactly *text*, of which the facts keep *flag*."""
         body = self.replaced.get(block)
         return body.text == text if body else bool(self.facts.block_flags[block] & flag)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Any
 
 from context_tui.session import markers
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import compact_json, loads, utf8_len
 
 
 class Role(IntEnum):
@@ -43,8 +43,8 @@ class RecordKind(IntEnum):
     PROBLEM = 2
 
 
-class BlockFlag(IntFlag):
-    """What is known of a block's text without reading it."""
+class BlockFlag:
+    """What is known of a block's text without reading it: bits of a plain integer (an IntFlag costs 1 µs a use)."""
 
     INJECTED = 1  # the runtime put it there, nobody typed it
     ERROR = 2  # is_error
@@ -57,8 +57,8 @@ class BlockFlag(IntFlag):
     HAS_IMAGE = 256  # a tool_result with an image in it
 
 
-class MessageFlag(IntFlag):
-    """What is known of a message beyond its role."""
+class MessageFlag:
+    """What is known of a message beyond its role: bits of a plain integer."""
 
     TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
     SUMMARY = 2  # the summary of an earlier compaction
@@ -67,6 +67,9 @@ class MessageFlag(IntFlag):
     SIDECHAIN = 16  # of another agent's context
     REWOUND = 32  # on a branch that was left
 
+
+# Bound once: an attribute of an enum class costs as much as the arithmetic around it.
+_TEXT, _TOOL_USE, _TOOL_RESULT, _USER = int(Kind.TEXT), int(Kind.TOOL_USE), int(Kind.TOOL_RESULT), int(Role.USER)
 
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile"})
 _CUT_HEAD, _CUT_TAIL = 500, 200
@@ -82,6 +85,12 @@ class Usage:
     cache_write_1h: int = 0
     output: int = 0
     output_trusted: bool = True
+
+    def take(self, other: Usage) -> None:
+        """Become *other*, of a later line about the same request; what was trusted once stays so."""
+        self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
+        self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
+        self.output_trusted = self.output_trusted or other.output_trusted
 
     @property
     def context(self) -> int:
@@ -162,6 +171,7 @@ class Facts:
         self.window: int | None = None
         self.system_bytes = 0
         self.tools_bytes = 0
+        self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
         self.input_includes_cache = False  # how this provider reports input tokens to a runtime
 
     def __len__(self) -> int:
@@ -206,66 +216,73 @@ class Facts:
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         """Measure one Anthropic-shaped block and append it to *message*; returns its row."""
-        kind, flags, size, text, json_size, cut = Kind.OTHER, 0, 0, 0, 0, 0
         tool = call = path = -1
         name = block.get("type")
+        flags = BlockFlag.INJECTED if injected else 0
         if name == "text":
-            kind = Kind.TEXT
-            value = block.get("text")
-            body = value if isinstance(value, str) else ""
+            kind = _TEXT
+            body = block.get("text")
+            if not isinstance(body, str):
+                body = ""
             size = text = len(body) if body.isascii() else utf8_len(body)
             if body.startswith("["):
-                if body.startswith(markers.DEFECT_SUMMARY):
-                    flags |= BlockFlag.DEFECT_SUMMARY
-                    if self.role[message] == Role.ASSISTANT:
-                        self.flags[message] |= MessageFlag.SUMMARY
-                elif body.startswith(markers.SDK_SUMMARY) and self.first_block[message] < 0:
-                    self.flags[message] |= MessageFlag.SUMMARY
+                flags |= self._summary_flag(message, body)
+        elif name == "tool_result":
+            kind = _TOOL_RESULT
+            body = _measure_body(block.get("content"))
+            return self._add_result(message, block.get("tool_use_id"), bool(block.get("is_error")), flags, body)
         elif name == "tool_use":
-            kind = Kind.TOOL_USE
+            kind = _TOOL_USE
             tool_name = str(block.get("name") or "")
             arguments = block.get("input")
             text = len(compact_json(arguments if arguments is not None else {}))
             size = utf8_len(tool_name) + text
             tool = self._intern(tool_name, self.tools, self._tool_ids)
-            call = self._intern_call(str(block.get("id") or ""))
+            call = self._call(block.get("id"))
             if tool_name in READ_TOOLS and isinstance(arguments, dict):
                 target = arguments.get("file_path") or arguments.get("path")
                 if isinstance(target, str):
                     path = self._intern(target, self.paths, self._path_ids)
             self.call_use[call] = len(self.kind)
-        elif name == "tool_result":
-            kind = Kind.TOOL_RESULT
-            call = self._intern_call(str(block.get("tool_use_id") or ""))
-            use = self.call_use[call]
-            tool = self.tool[use] if use >= 0 else -1
-            size, text, json_size, cut, flags = _measure_body(block.get("content"))
-            if block.get("is_error"):
-                flags |= BlockFlag.ERROR
-            self.call_result[call] = len(self.kind)
-        elif name == "thinking":
-            kind = Kind.THINKING
-            thought = str(block.get("thinking") or "")
-            text = utf8_len(thought)
-            size = text + utf8_len(str(block.get("signature") or ""))
-            if not thought:
-                flags |= BlockFlag.UNKNOWN_SIZE
-        elif name == "redacted_thinking":
-            kind, flags = Kind.THINKING, BlockFlag.UNKNOWN_SIZE
-        elif name == "image":
-            kind, flags = Kind.IMAGE, BlockFlag.UNKNOWN_SIZE
         else:
-            flags = BlockFlag.UNKNOWN_SIZE
+            kind, size, text, more = self._rare(block, name)
+            flags |= more
 
-        if injected:
-            flags |= BlockFlag.INJECTED
-        elif kind != Kind.TOOL_RESULT and self.role[message] == Role.USER and not self._is_summary(message):
+        if not injected and self.role[message] == _USER and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
+        return self._append(message, kind, flags, size, text, 0, 0, tool, call, path)
 
-        return self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
+    def add_raw_result(self, message: int, call_id: object, is_error: bool, content: bytes) -> int:
+        """Append a tool_result whose content is still JSON text; most need no decoding to be measured."""
+        return self._add_result(message, call_id, is_error, 0, _measure_raw_body(content))
 
-    def _is_summary(self, message: int) -> bool:
-        return bool(self.flags[message] & MessageFlag.SUMMARY)
+    def _add_result(self, message: int, call_id: object, is_error: bool, flags: int, body: Measure) -> int:
+        call = self._call(call_id)
+        use = self.call_use[call]
+        tool = self.tool[use] if use >= 0 else -1
+        size, text, json_size, cut, more = body
+        flags |= more | BlockFlag.ERROR if is_error else more
+        self.call_result[call] = len(self.kind)
+        return self._append(message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1)
+
+    def _rare(self, block: dict[str, Any], name: object) -> tuple[int, int, int, int]:
+        """Kind, ruler bytes, text bytes and flags of thinking, images, and what no ruler knows."""
+        if name == "thinking":
+            text = utf8_len(str(block.get("thinking") or ""))
+            size = text + utf8_len(str(block.get("signature") or ""))
+            return Kind.THINKING, size, text, 0 if text else BlockFlag.UNKNOWN_SIZE
+        kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
+        return kind, 0, 0, BlockFlag.UNKNOWN_SIZE
+
+    def _summary_flag(self, message: int, body: str) -> int:
+        """Mark *message* as a summary where its text starts as one; returns the block's flag."""
+        if body.startswith(markers.DEFECT_SUMMARY):
+            if self.role[message] == Role.ASSISTANT:
+                self.flags[message] |= MessageFlag.SUMMARY
+            return BlockFlag.DEFECT_SUMMARY
+        if body.startswith(markers.SDK_SUMMARY) and self.first_block[message] < 0:
+            self.flags[message] |= MessageFlag.SUMMARY
+        return 0
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
@@ -326,10 +343,11 @@ class Facts:
         self.tool.append(tool)
         self.call.append(call)
         self.path.append(path)
-        if self.first_block[message] < 0:
+        last = self.last_block[message]
+        if last < 0:
             self.first_block[message] = row
         else:
-            self.block_next[self.last_block[message]] = row
+            self.block_next[last] = row
         self.last_block[message] = row
         return row
 
@@ -364,6 +382,12 @@ class Facts:
             values.append(value)
         return row
 
+    def _call(self, call_id: object) -> int:
+        """Row of a call id, which anything may stand for in a broken file."""
+        text = call_id if isinstance(call_id, str) else str(call_id or "")
+        row = self._call_ids.get(text)
+        return self._intern_call(text) if row is None else row
+
     def _intern_call(self, call_id: str) -> int:
         row = self._call_ids.get(call_id)
         if row is None:
@@ -394,8 +418,24 @@ def image_bytes(block: dict[str, Any]) -> int:
     return utf8_len(data) if isinstance(data, str) else 0
 
 
-def _measure_body(content: object) -> tuple[int, int, int, int, int]:
-    """Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
+Measure = tuple[int, int, int, int, int]
+"""Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
+
+
+def _measure_raw_body(raw: bytes) -> Measure:
+    """Measure a body that is JSON text: a plain string with only two-byte escapes by counting, anything else decoded.
+
+    Such a string is its own compact JSON, and every escape stands for one byte. A run of n backslashes starts
+    ceil(n / 2) escapes.
+    """
+    if raw[:1] != b'"' or raw[:2] == b'"[' or b"\\u" in raw or b"\\/" in raw:
+        return _measure_body(loads(raw))
+    size = len(raw) - 2 - raw.count(b"\\") + raw.count(b"\\\\")
+    return size, size, len(raw), 0 if raw.isascii() else _cut_shifts(raw), 0
+
+
+def _measure_body(content: object) -> Measure:
+    """Measure a decoded body."""
     flags = 0
     if content is None:
         content = ""

@@ -30,5 +30,6 @@ def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
         found.compactions.append(replace(compaction, message=at, prefix=prefix))
     found.model, found.window = facts.model, facts.window
     found.input_includes_cache = facts.input_includes_cache
+    found.system_rows = facts.system_rows
     found.system_bytes, found.tools_bytes = facts.system_bytes, facts.tools_bytes
     return found

@@ -21,6 +21,8 @@ from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 
 MAIN = ""
+UNNAMED = "sidechain"
+"""Id of a sidechain whose records do not name their agent."""
 
 
 class ClaudeCodeScanner:
@@ -59,18 +61,19 @@ class ClaudeCodeScanner:
         if self._torn and self._offset < self._file.size:
             self._untear()
         data, size, steps = self._file.data, self._file.size, 0
-        view = memoryview(data)
-        try:
-            while self._offset < size:
-                end, whole = self._file.line(self._offset)
-                self._read_line(view, self._offset, end, whole)
-                self._line += 1
-                self._offset = min(end + 1, size)
-                steps += 1
-                if deadline is not None and steps & 15 == 0 and time.perf_counter() > deadline:
-                    break
-        finally:
-            view.release()
+        find = data.find
+        while self._offset < size:
+            start = self._offset
+            end = find(b"\n", start)
+            whole = end >= 0
+            if not whole:
+                end = size
+            self._read_line(data[start:end], start, whole)
+            self._line += 1
+            self._offset = min(end + 1, size)
+            steps += 1
+            if deadline is not None and steps & 15 == 0 and time.perf_counter() > deadline:
+                break
         ended = self._offset >= size
         if ended and len(self.facts) == 0 and self._chain == MAIN and self._first_sidechain is not None:
             self._start(self._first_sidechain)
@@ -93,19 +96,13 @@ class ClaudeCodeScanner:
 
     # -- lines
 
-    def _read_line(self, view: memoryview, start: int, end: int, whole: bool) -> None:
-        line = view[start:end]
+    def _read_line(self, line: bytes, start: int, whole: bool) -> None:
         try:
-            if end - start < 4 and not bytes(line).strip():
-                return
-            try:
-                record = records.decode(line)
-            except ValueError as error:
-                self._read_odd_line(bytes(line), start, whole, str(error))
-                return
-            self._read(record, start, end - start)
-        finally:
-            line.release()
+            record = records.decode(line)
+        except ValueError as error:
+            self._read_odd_line(line, start, whole, str(error))
+            return
+        self._read(record, start, len(line))
 
     def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> None:
         """A line that is not one object: blank, several objects, torn, or broken."""
@@ -140,17 +137,9 @@ class ClaudeCodeScanner:
         facts = self.facts
         message, kind = -1, RecordKind.SIDE
         what = record.type
-        if record.isSidechain and self._chain != record.agentId:
-            if what in records.MESSAGE_TYPES and self._first_sidechain is None:
-                self._first_sidechain = record.agentId or "sidechain"
-            if not (self._chain == "sidechain" and record.agentId is None):
-                kind = RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind
-                facts.add_record(place, length, kind)
-                return
-        elif self._chain != MAIN and not record.isSidechain:
+        if (record.isSidechain or self._chain != MAIN) and self._elsewhere(record):
             facts.add_record(place, length, RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind)
             return
-
         if what == "assistant" and record.message is not None:
             message = self._assistant(record)
         elif what == "user" and record.message is not None:
@@ -172,6 +161,13 @@ class ClaudeCodeScanner:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:
             self._leaf = message
+
+    def _elsewhere(self, record: Record) -> bool:
+        """Whether a record is of another chain than the one that is read."""
+        chain = (record.agentId or UNNAMED) if record.isSidechain else MAIN
+        if record.isSidechain and self._first_sidechain is None and record.type in records.MESSAGE_TYPES:
+            self._first_sidechain = chain
+        return chain != self._chain
 
     def _new(self, role: Role, record: Record, flags: int = 0) -> int:
         message = self.facts.add_message(role, flags, records.milliseconds(record.timestamp))
@@ -198,32 +194,44 @@ class ClaudeCodeScanner:
             self.facts.add_block(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
-        usage = records.usage_of(record)
-        if usage:
-            self._usage(message, usage, record)
+        if api.usage is not None:
+            self._usage(message, record, api.usage.output_tokens or 0)
         return message
 
-    def _usage(self, message: int, usage: Usage, record: Record) -> None:
-        """Once per API message: of its lines, the one with the most output counts."""
+    def _usage(self, message: int, record: Record, output: int) -> None:
+        """Once per API message: of its lines, the last with the most output counts."""
         known = self._request.get(message)
+        if known is not None and output <= known.output and known.output_trusted:
+            return
+        usage = records.usage_of(record)
+        if usage is None:
+            return
         if known is None:
             self._request[message] = usage
-            self.facts.add_request(message, usage, records.milliseconds(record.timestamp))
-        elif usage.output >= known.output:
-            trusted = usage.output_trusted or known.output_trusted
-            for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output"):
-                setattr(known, name, getattr(usage, name))
-            known.output_trusted = trusted
+            self.facts.add_request(message, usage, self.facts.time[message])
+        elif output >= known.output:
+            known.take(usage)
 
     def _user(self, record: Record) -> int:
+        results = records.results_only(record)
+        if results and not record.isCompactSummary and not record.isVisibleInTranscriptOnly:
+            message = self._results_message(record, results[0].tool_use_id)
+            for result in results:
+                self.facts.add_raw_result(message, result.tool_use_id, bool(result.is_error), bytes(result.content))
+            return message
         found = records.blocks(record)
         if record.isCompactSummary:
             return self._summary(record, found)
         if record.isVisibleInTranscriptOnly:
             return -1
-        results = [block for block in found if records.is_result(block)]
-        if results:
-            return self._tool_results(record, found, results[0])
+        first = next((block for block in found if records.is_result(block)), None)
+        if first is not None:
+            message = self._results_message(record, first.get("tool_use_id"))
+            for block in found:
+                text = str(block.get("text") or "")
+                put_in = block.get("type") == "text" and records.is_markup(text)
+                self.facts.add_block(message, block, injected=put_in)
+            return message
         typed = records.typed_by_person(record)
         injected = [
             not typed if typed is not None else records.is_markup(str(block.get("text") or "")) for block in found
@@ -236,10 +244,10 @@ class ClaudeCodeScanner:
         self._typed_below[self._parent[message]].append(message)
         return message
 
-    def _tool_results(self, record: Record, found: list[dict[str, object]], first: dict[str, object]) -> int:
+    def _results_message(self, record: Record, call_id: object) -> int:
         """All results that answer one assistant message are one user message."""
         facts = self.facts
-        call = facts.call_row(str(first.get("tool_use_id") or ""))
+        call = facts.call_row(call_id if isinstance(call_id, str) else "")
         use = facts.call_use[call] if call >= 0 else -1
         owner = facts.block_message[use] if use >= 0 else -1
         message = self._results.get(owner, -1) if owner >= 0 else -1
@@ -250,9 +258,6 @@ class ClaudeCodeScanner:
                 self._parent[message] = owner
         elif message < self._revised:
             self._revised = message
-        for block in found:
-            text = str(block.get("text") or "")
-            facts.add_block(message, block, injected=block.get("type") == "text" and records.is_markup(text))
         return message
 
     def _injected(self, record: Record) -> int:

@@ -1,0 +1,131 @@
+"""Anthropic Messages: a request as it was sent, alone or logged with its response, or a bare list of messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.assembly import Assembly, Part
+from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.documents import Run, preview
+from context_tui.formats.scanning import DocumentScanner, documents_in
+from context_tui.formats.values import as_blocks, count, epoch_ms, text_in
+from context_tui.formats.writing import injected_loss, tools_of, write_json
+from context_tui.session.facts import Role, Usage
+from context_tui.session.jsontext import compact_json
+from context_tui.session.session import SessionInfo
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Recorded usage as Anthropic reports it: input tokens without cached ones."""
+    if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
+        return None
+    split = value.get("cache_creation")
+    hour = count(split.get("ephemeral_1h_input_tokens")) if isinstance(split, dict) else 0
+    written = count(value.get("cache_creation_input_tokens"))
+    return Usage(
+        fresh=count(value.get("input_tokens")),
+        cache_read=count(value.get("cache_read_input_tokens")),
+        cache_write_5m=max(written - hour, 0),
+        cache_write_1h=hour,
+        output=count(value.get("output_tokens")),
+    )
+
+
+def reply_in(run: Run) -> dict[str, Any] | None:
+    """The response that was logged with a request, if it is a message."""
+    response = run.get("response")
+    if isinstance(response, dict) and isinstance(response.get("body"), dict):
+        response = response["body"]
+    if isinstance(response, dict) and response.get("role") == "assistant" and "content" in response:
+        return response
+    return None
+
+
+class AnthropicShape:
+    """Messages requests: every element is a message, and stays as it is."""
+
+    def begin(self, run: Run, assembly: Assembly) -> None:
+        """Take the model, the window, the system prompt and the size of the tools."""
+        facts, reply = assembly.facts, reply_in(run) or {}
+        model = run.get("model") or reply.get("model")
+        facts.model = model if isinstance(model, str) else None
+        facts.window = count(run.get("context_window")) or None
+        assembly.say_system(text_in(as_blocks(run.get("system"))))
+        if tools := run.get("tools"):
+            facts.tools_bytes = len(compact_json(tools))
+
+    def tools(self, run: Run) -> list[dict[str, Any]]:
+        """Tool schemas as they are in the request."""
+        return tools_of(run.get("tools"))
+
+    def reply(self, run: Run) -> dict[str, Any] | None:
+        """The logged response as a message."""
+        return reply_in(run)
+
+    def part(self, value: Any, place: int) -> Part:
+        """A message; one of role ``system`` behind the first is what a runtime put in."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: no object")
+        role = ROLES.get(str(value.get("role")))
+        if role is None:
+            raise ValueError(f"not a message: role {str(value.get('role'))[:40]!r}")
+        stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
+        return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage_of(value.get("usage")))
+
+
+class AnthropicFormat:
+    """Anthropic Messages JSON."""
+
+    name: ClassVar[str] = "anthropic"
+    about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
+    writable: ClassVar[bool] = True
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""
+        run = preview(head)
+        if run is None or not (run.elements or run.members):
+            return None
+        tools = run.get("tools")
+        if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
+            return Claim(85, "a Messages request: tools with input_schema")
+        reply = reply_in(run)
+        if reply and usage_of(reply.get("usage")):
+            return Claim(85, "a Messages request with its response")
+        kinds = {block.get("type") for message in run.elements for block in _blocks(message)}
+        if own := sorted(OWN_BLOCKS & {kind for kind in kinds if isinstance(kind, str)}):
+            return Claim(75, f"messages with blocks of type {own[0]}")
+        if "system" in run.members:
+            return Claim(70, "a Messages request: a system prompt beside the messages")
+        model = run.get("model")
+        if isinstance(model, str) and model.startswith("claude"):
+            return Claim(60, "a request to a Claude model")
+        return Claim(20, "a list of messages, with nothing to tell its provider")
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The message lists in a file."""
+        return documents_in(path, self.name, AnthropicShape)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of them."""
+        return DocumentScanner(path, info, AnthropicShape)
+
+    def write(self, export: Export, path: Path) -> list[str]:
+        """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
+        session = export.session
+        system, tools = session.content.system(), session.content.tools()
+        request = {
+            **({"model": session.facts.model} if session.facts.model else {}),
+            **({"system": system} if system else {}),
+            **({"tools": tools} if tools else {}),
+            "messages": [{"role": m["role"], "content": m["content"]} for m in export.messages],
+        }
+        write_json(request, path)
+        return injected_loss(session)
+
+
+def _blocks(message: Any) -> list[dict[str, Any]]:
+    return as_blocks(message.get("content")) if isinstance(message, dict) else []

@@ -1,0 +1,39 @@
+"""A call's arguments: JSON in a string on one side, an object (Anthropic's ``input``) on the other.
+
+An object becomes the input. Any other text is kept, to the letter, as ``{"_raw": text}``, and so is an object with
+``_raw`` as its only member: writing always gives the same arguments back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_tui.session.jsontext import compact_json, loads
+
+RAW = "_raw"
+
+
+def input_of(arguments: Any) -> dict[str, Any]:
+    """The object that some arguments are."""
+    if arguments is None or arguments == "":
+        return {}
+    if isinstance(arguments, dict):
+        return arguments
+    if not isinstance(arguments, str):
+        return {RAW: _json(arguments)}
+    try:
+        value = loads(arguments)
+    except ValueError:
+        return {RAW: arguments}
+    return value if isinstance(value, dict) and list(value) != [RAW] else {RAW: arguments}
+
+
+def arguments_of(value: Any) -> str:
+    """The arguments that became an input."""
+    if isinstance(value, dict) and list(value) == [RAW] and isinstance(value[RAW], str):
+        return value[RAW]
+    return _json({} if value is None else value)
+
+
+def _json(value: Any) -> str:
+    return compact_json(value).decode("utf-8", "surrogatepass")

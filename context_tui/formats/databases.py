@@ -1,0 +1,127 @@
+"""SQLite databases that are only read: with their write-ahead log, and without a file appearing beside them.
+
+A plain read-only connection to a database in WAL mode leaves a ``-shm`` and a ``-wal`` behind where there were none.
+So it is made only where another program has them open; a log that was left or copied is read with its index in memory
+(exclusive mode in a VFS without locks), and a database without a log as the immutable file that it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+
+MAGIC = b"SQLite format 3\0"
+Row = tuple[Any, ...]
+
+
+class Database:
+    """A database file, opened when first asked, and again when its files have changed. Text comes as bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.path.realpath(path)
+        self._open: list[sqlite3.Connection] = []
+        self._stamp: tuple[Any, ...] = ()
+        self._lock = threading.Lock()
+        weakref.finalize(self, _close, self._open)
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows that a statement gives.
+
+        Raises:
+            UnreadableSession: the database cannot be read.
+        """
+        with self._lock:
+            try:
+                return self._connection().execute(sql, values).fetchall()
+            except (sqlite3.Error, ValueError, OverflowError) as error:
+                self._forget()
+                raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
+
+    def columns(self, table: str) -> frozenset[str]:
+        """The columns of a table (not of a view); nothing when there is no such table."""
+        if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
+            return frozenset()
+        return frozenset(text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
+
+    def tables(self) -> frozenset[str]:
+        """The names of its tables."""
+        rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
+        return frozenset(text(row[0]) for row in rows)
+
+    def stamp(self) -> tuple[Any, ...]:
+        """Something that changes whenever the database is written to."""
+        return _stat(self._file), _stat(self._file + "-wal"), os.path.exists(self._file + "-shm")
+
+    def close(self) -> None:
+        """Give the file back; the next question opens it again."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        _close(self._open)
+
+    def _connection(self) -> sqlite3.Connection:
+        stamp = self.stamp()
+        if not self._open or stamp != self._stamp:
+            self._forget()
+            self._open.append(self._connect())
+            self._stamp = stamp
+        return self._open[0]
+
+    def _connect(self) -> sqlite3.Connection:
+        failure: sqlite3.Error | None = None
+        for options, pragma in _ways(self._file):
+            connection = sqlite3.connect(
+                f"{Path(self._file).as_uri()}?mode=ro{options}", uri=True, timeout=2.0, check_same_thread=False
+            )
+            try:
+                connection.text_factory = bytes
+                connection.execute("PRAGMA trusted_schema = OFF")
+                if pragma:
+                    connection.execute(pragma)
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            except sqlite3.Error as error:
+                connection.close()
+                failure = error
+            else:
+                return connection
+        raise failure or sqlite3.OperationalError("no way to open it")
+
+
+def text(value: Any) -> str:
+    """A column's value as text."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+
+
+def _ways(file: str) -> list[tuple[str, str]]:
+    """URI options and a pragma for each way to open a database as it lies there, best first."""
+    with open(file, "rb") as opened:
+        in_wal_mode = opened.read(20)[18:20] == b"\2\2"
+    if not in_wal_mode:
+        return [("", "")]
+    log = _stat(file + "-wal")
+    if log is None or log[1] == 0:
+        return [("&immutable=1", "")]
+    alone = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
+    return [("", ""), alone] if os.path.exists(file + "-shm") else [alone]
+
+
+def _stat(file: str) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _close(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        connections.pop().close()

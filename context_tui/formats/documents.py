@@ -1,0 +1,219 @@
+"""Whole JSON documents that hold message lists: one request, a bare list, many runs, one a line, logged with responses.
+
+Nothing is decoded before it is needed: members and elements stay the file's own bytes (``msgspec.Raw`` points into
+them), so that memory stays near the file's size. Only what strict JSON refuses is decoded at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.heads import BOM, first_values, whole_part
+from context_tui.formats.values import nested_deeper
+from context_tui.session.jsontext import compact_json, loads, loads_all
+
+Element = Any
+"""A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
+
+MESSAGE_KEYS = ("raw_messages", "messages", "traj")
+"""Members that hold the message list; the earlier wins (a log may keep a converted list beside the runtime's own)."""
+
+WRAPPERS = ("request", "body")
+MAX_DEPTH = 200  # what is nested deeper cannot be measured and written with the interpreter's own limits
+
+_raw = msgspec.json.Decoder(msgspec.Raw).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A part of the file that is no message: why, and its text."""
+
+    why: str
+    text: str
+
+
+@dataclass
+class Run:
+    """One message list, and the members that stood beside it."""
+
+    members: dict[str, Element] = field(default_factory=dict)
+    elements: list[Element] = field(default_factory=list)
+
+    def get(self, name: str) -> Any:
+        """A member's value; None when there is none, or none that can be decoded."""
+        try:
+            return value_of(self.members.get(name))
+        except ValueError:
+            return None
+
+
+def value_of(element: Element) -> Any:
+    """The value of an element.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply to be worked with.
+    """
+    if isinstance(element, Broken):
+        raise ValueError(element.why)
+    value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element
+    if nested_deeper(value, MAX_DEPTH):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def text_of(element: Element) -> str:
+    """An element's own text."""
+    if isinstance(element, Broken):
+        return element.text
+    data = bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else compact_json(element)
+    return data.decode("utf-8", "replace")
+
+
+def size_of(element: Element) -> int:
+    """Length of an element's text in bytes."""
+    return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(text_of(element).encode())
+
+
+def members_of(element: Element) -> dict[str, Element] | None:
+    """The members of an object, not decoded; None when it is no object."""
+    if isinstance(element, msgspec.Raw):
+        try:
+            return _members(memoryview(element))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+    return element if isinstance(element, dict) else None
+
+
+def items_of(element: Element) -> list[Element] | None:
+    """The elements of an array, not decoded; None when it is no array."""
+    if isinstance(element, msgspec.Raw):
+        try:
+            return _items(memoryview(element))
+        except (msgspec.DecodeError, RecursionError):
+            return None
+    return element if isinstance(element, list) else None
+
+
+def read_runs(path: Path) -> list[Run]:
+    """The message lists in a file, in its order.
+
+    Raises:
+        UnreadableSession: it cannot be read, or there is none in it.
+    """
+    try:
+        data = path.read_bytes().removeprefix(BOM)
+    except OSError as error:
+        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        values, torn = _values(data)
+    except ValueError as error:
+        raise UnreadableSession(f"{path}: not readable as JSON: {error}") from None
+    runs = runs_in(values)
+    if not runs:
+        raise UnreadableSession(f"{path}: no list of messages in it")
+    if torn is not None:
+        elements = runs[-1].elements
+        if elements and bytes(memoryview(elements[-1])) not in data:
+            elements.pop()
+        elements.append(Broken("the file was cut off here", torn.decode("utf-8", "replace")))
+    return runs
+
+
+def preview(head: bytes) -> Run | None:
+    """The first message list in the head of a file, as far as the head goes."""
+    return next(iter(runs_in(first_values(head))), None)
+
+
+def _values(data: bytes) -> tuple[list[Element], bytes | None]:
+    """The JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        return [_raw(data)], None
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return [loads(data)], None
+    except ValueError as error:
+        why = error
+    if cut := whole_part(data):
+        end, closers = cut
+        try:
+            return [_raw(data[:end] + closers)], data[end:]
+        except (ValueError, RecursionError):
+            raise why from None
+    values: list[Element] = []
+    for line in data.split(b"\n"):
+        try:
+            values.append(_raw(line))
+        except (ValueError, RecursionError):
+            try:
+                values.extend(loads_all(line))
+            except ValueError as error:
+                values.append(Broken(f"not JSON: {error}", line.decode("utf-8", "replace")))
+    if all(isinstance(value, Broken) for value in values):
+        raise why
+    return values, None
+
+
+def runs_in(values: list[Element]) -> list[Run]:
+    """The message lists in some JSON values. What is none is an unreadable record of the one before it."""
+    if len(values) == 1 and (listed := items_of(values[0])) is not None:
+        values = listed
+    if _is_message(next((value for value in values if not isinstance(value, Broken)), None)):
+        return [Run({}, values)]
+    runs: list[Run] = []
+    strays: list[Element] = []
+    for value in values:
+        if run := _run(value):
+            runs.append(run)
+        else:
+            stray = value if isinstance(value, Broken) else Broken("no list of messages in it", text_of(value))
+            (runs[-1].elements if runs else strays).append(stray)
+    if runs:
+        runs[0].elements[:0] = strays
+    return runs
+
+
+def _is_message(element: Element) -> bool:
+    members = members_of(element)
+    return members is not None and "role" in members and not any(key in members for key in MESSAGE_KEYS)
+
+
+def _run(element: Element) -> Run | None:
+    """The message list of a request, wrapped up or not, or of a list that stands for one."""
+    if (listed := items_of(element)) is not None:
+        return Run({}, listed) if listed and _is_message(listed[0]) else None
+    members = members_of(element)
+    for _ in range(len(WRAPPERS) + 1):
+        if members is None:
+            return None
+        for key in MESSAGE_KEYS:
+            if (listed := items_of(members.get(key))) is not None:
+                return Run({name: value for name, value in members.items() if name != key}, listed)
+        members = _unwrapped(members)
+    return None
+
+
+def _unwrapped(members: dict[str, Element]) -> dict[str, Element] | None:
+    """What a log entry wraps, as an object or as its text, with what stood beside it (the response, the time)."""
+    key = next((key for key in WRAPPERS if key in members), None)
+    if key is None:
+        return None
+    inner = members[key]
+    try:
+        if isinstance(inner, str) or (isinstance(inner, msgspec.Raw) and bytes(memoryview(inner)[:1]) == b'"'):
+            inner = loads(value_of(inner))
+    except (ValueError, TypeError):
+        return None
+    wrapped = members_of(inner)
+    return None if wrapped is None else {**{k: v for k, v in members.items() if k != key}, **wrapped}

@@ -1,0 +1,78 @@
+"""The head of a file: what its first values are, although it ends in the middle of one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from context_tui.session.jsontext import loads, loads_all
+
+BOM = b"\xef\xbb\xbf"
+FIRST_LINES = 50
+
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
+_CLOSER = {ord("{"): ord("}"), ord("["): ord("]")}
+
+
+def whole_part(data: bytes) -> tuple[int, bytes] | None:
+    """Where the last whole value of a JSON text ends that was cut off, and what closes everything around it.
+
+    Returns:
+        None when it was not cut off: it is one whole value, several, or no JSON.
+    """
+    open_: list[int] = []
+    end = 0
+    for token in _TOKEN.finditer(data):
+        first = data[token.start()]
+        if closer := _CLOSER.get(first):
+            if not open_ and token.start() and data[: token.start()].strip():
+                return None
+            open_.append(closer)
+            end = token.end()
+        elif first in b"]}":
+            if not open_ or open_.pop() != first or not open_:
+                return None
+            end = token.end()
+        elif first == ord(","):
+            end = token.start()
+    return (end, bytes(reversed(open_))) if open_ else None
+
+
+def _cut_value(data: bytes) -> Any:
+    """As much as can be had of a JSON text that was cut off: with the string it ends in, else the values before.
+
+    Raises:
+        ValueError: there is nothing to be had.
+    """
+    found = whole_part(data)
+    if found is None:
+        raise ValueError("not one JSON value that was cut off")
+    end, closers = found
+    for attempt in (data + closers, re.sub(rb"\\[^\\]{0,4}\Z", b"", data) + b'"' + closers, data[:end] + closers):
+        try:
+            return loads(attempt)
+        except ValueError:
+            continue
+    raise ValueError("not JSON")
+
+
+def first_values(head: bytes) -> list[Any]:
+    """The first JSON values in the head of a file: one document (cut off or not), or those on the first lines."""
+    data = head.removeprefix(BOM).decode("utf-8", "ignore").encode().lstrip()
+    if data[:1] not in (b"{", b"["):
+        data = data[data.find(b"\n") + 1 :]  # a first line that is no JSON does not make a file unreadable
+    for decode in (loads, _cut_value):
+        try:
+            return [decode(data)]
+        except ValueError:
+            continue
+    values: list[Any] = []
+    for line in data.split(b"\n")[:FIRST_LINES]:
+        try:
+            values.extend(loads_all(line))
+        except ValueError:
+            try:
+                values.append(_cut_value(line))
+            except ValueError:
+                continue
+    return values

@@ -1,0 +1,80 @@
+"""koda's database: every session in it, archived rows and compactions included; other tables are never read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.databases import MAGIC, Database, text
+from context_tui.formats.koda.scan import KodaScanner
+from context_tui.formats.koda.write import write_database
+from context_tui.formats.values import epoch_ms, title_of
+from context_tui.session.session import SessionInfo
+
+__all__ = ["KodaFormat"]
+
+
+class KodaFormat:
+    """koda's SQLite database."""
+
+    name: ClassVar[str] = "koda"
+    about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
+    writable: ClassVar[bool] = True
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By its tables and the columns of the one with messages."""
+        if not head.startswith(MAGIC):
+            return None
+        database = Database(path)
+        try:
+            columns, others = database.columns("messages"), database.tables()
+        except UnreadableSession:
+            return None
+        finally:
+            database.close()
+        if not {"id", "session_id", "role", "content", "tool_calls", "tool_call_id"} <= columns:
+            return None
+        sure = "compacted_at" in columns or "session_metadata" in others
+        return Claim(99 if sure else 80, "koda's tables")
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The sessions that have messages, in the order in which they began; always by their own ids."""
+        database = Database(path)
+        try:
+            return _sessions(database)
+        finally:
+            database.close()
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of them."""
+        if info.id not in {each.id for each in self.sessions(path)}:
+            raise UnreadableSession(f"{path}: has no session {info.id!r}")
+        return KodaScanner(path, info)
+
+    def write(self, export: Export, path: Path) -> list[str]:
+        """Write a new database with this session's rows only."""
+        return write_database(export, path)
+
+
+def _sessions(database: Database) -> list[SessionInfo]:
+    columns = database.columns("sessions")
+    wanted = [name if name in columns else "NULL" for name in ("title", "project_root", "last_accessed_at", "created_at")]
+    known = {}
+    if "id" in columns:
+        known = {text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(wanted)} FROM sessions")}
+    # SQLite takes `content` from the row that has the minimum.
+    first = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
+    spoken = {text(row[0]): text(row[1]) for row in database.query(first)}
+    ids = [text(row[0]) for row in database.query("SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)")]
+    size = database.path.stat().st_size
+    found = []
+    for session_id in ids or list(known):
+        title, root, accessed, created = known.get(session_id, (None, None, None, None))
+        time = max(epoch_ms(text(accessed or created)), 0) / 1000
+        name = title_of(text(title)) or title_of(spoken.get(session_id, ""))
+        bytes_ = size if len(ids) == 1 else 0
+        path = str(database.path)
+        found.append(SessionInfo(path, "koda", session_id, name, time=time, bytes=bytes_, cwd=text(root)))
+    return found

@@ -1,0 +1,114 @@
+"""koda's rows: which columns there are, and what a row says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from context_tui.formats.arguments import input_of
+from context_tui.formats.assembly import Part
+from context_tui.formats.databases import text
+from context_tui.formats.values import count, epoch_ms
+from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.jsontext import loads
+from context_tui.session.markers import KODA_SUMMARY
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
+
+
+class Row(NamedTuple):
+    """A row of ``messages``; older schemas lack most columns, which are then NULL."""
+
+    id: int
+    role: Any
+    content: Any
+    tool_calls: Any
+    tool_call_id: Any
+    prompt_tokens: Any
+    completion_tokens: Any
+    cache_read_tokens: Any
+    cache_creation_tokens: Any
+    thinking_content: Any
+    compacted_at: Any
+    completed_at: Any
+    created_at: Any
+
+    @property
+    def size(self) -> int:
+        """Bytes of its texts, as the database counts them."""
+        return sum(len(_bytes(value)) for value in (self.content, self.tool_calls) if value is not None)
+
+
+def column_list(columns: frozenset[str]) -> str:
+    """The columns of :class:`Row` for a SELECT from a table that may lack some."""
+    return ", ".join(name if name in columns else f"NULL AS {name}" for name in Row._fields)
+
+
+def part_of(row: Row, *, has_completion: bool) -> Part:
+    """What a row says. A role that koda does not know is a user's to it.
+
+    ``has_completion`` says that the schema marks replies as complete; those that are not are never sent.
+    """
+    role = ROLES.get(text(row.role), Role.USER)
+    content = None if row.content is None else text(row.content)
+    time = epoch_ms(text(row.created_at))
+    archived = None if row.compacted_at is None else text(row.compacted_at)
+    if text(row.role) == "tool":
+        call_id = f"row-{row.id}" if row.tool_call_id is None else text(row.tool_call_id)
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": content or ""}
+        return Part(role, [block], results=True, time=time, group=archived)
+    blocks = [] if content is None else [{"type": "text", "text": content}]
+    if role == Role.SYSTEM:
+        flags = MessageFlag.SUMMARY if (content or "").startswith(KODA_SUMMARY) else 0
+        return Part(role, blocks, flags=flags, time=time, group=archived)
+    if role == Role.USER:
+        return Part(role, blocks, time=time, group=archived)
+    calls, notes = _calls(row)
+    thinking = [{"type": "thinking", "thinking": text(row.thinking_content)}] if row.thinking_content else []
+    flags = MessageFlag.NOT_SENT if has_completion and row.completed_at is None else 0
+    spoken = blocks if content or not (calls or thinking) else []
+    return Part(
+        role, [*thinking, *spoken, *calls], flags=flags, time=time, usage=_usage(row), group=archived, notes=notes
+    )
+
+
+def _calls(row: Row) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The calls of an assistant row; a list that cannot be read is ignored, as koda does."""
+    if not row.tool_calls:
+        return [], ()
+    try:
+        calls = loads(text(row.tool_calls))
+    except ValueError:
+        calls = None
+    if not isinstance(calls, list):
+        return [], ("its list of tool calls cannot be read",)
+    return [
+        {
+            "type": "tool_use",
+            "id": call["id"] if isinstance(call.get("id"), str) else f"row-{row.id}-call-{number}",
+            "name": _name(call),
+            "input": input_of(call.get("arguments")),
+        }
+        for number, call in enumerate(calls)
+        if isinstance(call, dict)
+    ], ()
+
+
+def _name(call: dict[str, Any]) -> str:
+    return next((call[key] for key in ("function_name", "name") if isinstance(call.get(key), str)), "")
+
+
+def _usage(row: Row) -> Usage | None:
+    """Recorded usage, as the provider reported it to koda.
+
+    Anthropic's prompt tokens leave cached ones out, the others' include them, and the row does not say whose they are:
+    tokens written to a cache, or more read from it than there were prompt tokens, are Anthropic's.
+    """
+    if row.prompt_tokens is None:
+        return None
+    prompt, read, written = map(count, (row.prompt_tokens, row.cache_read_tokens, row.cache_creation_tokens))
+    fresh = prompt if written or read > prompt else prompt - read
+    return Usage(fresh, read, written, 0, count(row.completion_tokens))
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()

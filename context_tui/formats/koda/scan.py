@@ -1,0 +1,144 @@
+"""Scanning a session of koda's database row by row, and reading its rows again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.assembly import Assembly
+from context_tui.formats.base import Advance
+from context_tui.formats.databases import Database, text
+from context_tui.formats.koda.compactions import compactions_in, leave_out_archived
+from context_tui.formats.koda.rows import Row, column_list, part_of
+from context_tui.session.session import Session, SessionInfo
+
+BATCH = 64
+_TALLY = (
+    "SELECT count(*), count(compacted_at), count(completed_at),"
+    " coalesce(sum(length(CAST(content AS BLOB))), 0) + coalesce(sum(length(CAST(tool_calls AS BLOB))), 0)"
+    " FROM (SELECT {columns} FROM messages WHERE session_id = ? AND id BETWEEN 0 AND ?)"
+)
+
+
+class KodaContent:
+    """Full text of a session from the database."""
+
+    def __init__(self, database: Database, columns: frozenset[str], assembly: Assembly) -> None:
+        self._database, self._assembly = database, assembly
+        self._has_completion = "completed_at" in columns
+        self._select = f"SELECT {column_list(columns)} FROM messages WHERE id = ?"
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message, from its rows as they are now.
+
+        Raises:
+            UnreadableSession: rows are no longer there.
+        """
+        facts = self._assembly.facts
+        rows = [self._row(record) for record in facts.records_of(message)]
+        parts = [part_of(row, has_completion=self._has_completion) for row in rows]
+        return [block for part in parts for block in part.blocks]
+
+    def raw(self, record: int) -> str:
+        """A row's texts."""
+        row = self._row(record)
+        return "\n".join(text(value) for value in (row.content, row.tool_calls) if value is not None)
+
+    def system(self) -> str:
+        """The system prompt, where a row holds it."""
+        return self._assembly.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Nothing: koda does not store them."""
+        return []
+
+    def _row(self, record: int) -> Row:
+        place = self._assembly.facts.record_place[record]
+        rows = self._database.query(self._select, (place,))
+        if not rows:
+            raise UnreadableSession(f"{self._database.path}: row {place} has gone since it was read; open it again")
+        return Row(*rows[0])
+
+
+class KodaScanner:
+    """A resumable scan of one session. Appended rows are read on; after any other change it starts again."""
+
+    def __init__(self, path: Path, info: SessionInfo) -> None:
+        self._info, self._database = info, Database(path)
+        self._columns = self._database.columns("messages")
+        columns = column_list(self._columns)
+        self._select = f"SELECT {columns} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT {BATCH}"
+        self._tally_of = _TALLY.format(columns=columns)
+        self._count = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
+        self._stamp: tuple[Any, ...] = ()
+        self._begin()
+
+    @property
+    def progress(self) -> float:
+        """Share of the rows that have been read."""
+        return min(self._tally[0] / self._count, 1.0) if self._count else 1.0
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        restarted = False
+        if self._ended:
+            stamp = self._database.stamp()
+            if stamp == self._stamp:
+                return Advance(0, None, True)
+            self._ended, self._stamp = False, stamp
+            if restarted := self._changed():
+                self._begin()
+        facts, assembly = self._assembly.facts, self._assembly
+        before, assembly.first_changed = len(facts), None
+        while self._take() and (deadline is None or time.monotonic() < deadline):
+            pass
+        if self._ended:
+            facts.compactions = compactions_in(facts, self._archived)
+            leave_out_archived(facts, self._archived)
+        changed = assembly.first_changed
+        revised = 0 if restarted else changed if changed is not None and changed < before else None
+        return Advance(len(facts) - before, revised, self._ended)
+
+    def session(self) -> Session:
+        """A view of what has been read so far."""
+        content = KodaContent(self._database, self._columns, self._assembly)
+        return Session(self._assembly.facts, content, self._info, len(self._assembly.facts))
+
+    def _begin(self) -> None:
+        self._assembly = Assembly()
+        self._archived: list[str | None] = []
+        self._waiting: list[Row] = []
+        self._last, self._tally, self._ended = -1, (0, 0, 0, 0), False
+        self._stamp = self._stamp or self._database.stamp()
+
+    def _take(self) -> bool:
+        """Take one row; whether there was one."""
+        if not self._waiting:
+            self._waiting = [Row(*row) for row in self._database.query(self._select, (self._info.id, self._last))]
+            self._waiting.reverse()
+        if not self._waiting:
+            self._ended = True
+            return False
+        row = self._waiting.pop()
+        self._last = row.id
+        part = part_of(row, has_completion="completed_at" in self._columns)
+        message = self._assembly.add(part, row.id, row.size, f"row {row.id}")
+        if message < 0:
+            self._assembly.facts.system_rows += 1
+        elif message == len(self._archived):
+            self._archived.append(None if row.compacted_at is None else text(row.compacted_at))
+        rows, archived, completed, size = self._tally
+        self._tally = (
+            rows + 1,
+            archived + (row.compacted_at is not None),
+            completed + (row.completed_at is not None),
+            size + row.size,
+        )
+        return True
+
+    def _changed(self) -> bool:
+        """Whether rows that have been read are no longer what they were."""
+        return self._database.query(self._tally_of, (self._info.id, self._last))[0] != self._tally

@@ -1,0 +1,163 @@
+"""Writing a session as a new koda database: the tables that hold sessions, and this session's rows."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.arguments import arguments_of
+from context_tui.formats.base import Export
+from context_tui.formats.writing import injected_loss, losses_in
+from context_tui.session import markers
+from context_tui.session.facts import is_block_list
+from context_tui.session.jsontext import compact_json
+from context_tui.session.session import Message
+
+Block = dict[str, Any]
+Row = dict[str, Any]
+
+SCHEMA = """
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY, created_at DATETIME DEFAULT CURRENT_TIMESTAMP, agent_name TEXT NOT NULL,
+    project_root TEXT, last_accessed_at TEXT, title TEXT, mode TEXT
+);
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL, content TEXT,
+    full_content TEXT, tool_calls TEXT, tool_call_id TEXT, prompt_tokens INTEGER, completion_tokens INTEGER,
+    cache_read_tokens INTEGER, cache_creation_tokens INTEGER, thinking_tokens INTEGER, thinking_content TEXT,
+    agent_name TEXT, compacted_at TEXT, completed_at DATETIME, created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
+    FOREIGN KEY(session_id) REFERENCES sessions(id)
+);
+CREATE TABLE session_metadata (
+    session_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, updated_at DATETIME DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY(session_id, key), FOREIGN KEY(session_id) REFERENCES sessions(id)
+);
+CREATE INDEX idx_messages_session_id ON messages(session_id);
+"""
+_INSERT = (
+    "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, completed_at, created_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def write_database(export: Export, path: Path) -> list[str]:
+    """Write the tables and the rows; returns what koda has no place for."""
+    session, lost = export.session, Counter[str]()
+    system = session.content.system()
+    rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
+    for message in export.messages:
+        rows.extend(_rows(message, lost))
+    losses = losses_in(lost) + injected_loss(session)
+    if system and not session.facts.system_rows:
+        losses.append("the system prompt is left out: koda brings its own")
+    if session.content.tools():
+        losses.append("the tool schemas are left out: koda brings its own")
+    times = [time for time in session.facts.time if time >= 0]
+    moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
+    now, new_id = f"{moment:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(SCHEMA)
+        database.execute(
+            "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
+            " VALUES (?, ?, 'koda', ?, ?, ?)",
+            (new_id, now, _storable(session.info.cwd) or None, now, _storable(session.info.title) or None),
+        )
+        database.executemany(_INSERT, [_values(row, new_id, now) for row in rows])
+    return losses
+
+
+def _values(row: Row, session_id: str, now: str) -> tuple[Any, ...]:
+    texts = (_storable(row.get(name)) for name in ("content", "tool_calls", "tool_call_id", "thinking_content"))
+    return (session_id, row["role"], *texts, now if row["role"] == "assistant" else None, now)
+
+
+def _storable(value: str | None) -> str | None:
+    """Text without lone surrogates, which no UTF-8 holds."""
+    return value and value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _rows(message: Message, lost: Counter[str]) -> list[Row]:
+    blocks: list[Block] = message["content"]
+    if summary := _summary(blocks):
+        return [{"role": "system", "content": summary}]
+    results = [
+        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": _body(block, lost)}
+        for block in blocks
+        if block.get("type") == "tool_result"
+    ]
+    content = _text(blocks, lost)
+    if message["role"] == "assistant":
+        return [{"role": "assistant", "content": content, **_calls(blocks), **_thinking(blocks, lost)}]
+    if results and content is not None:
+        lost["messages with results and text that became two"] += 1
+    return results if results and content is None else [*results, {"role": "user", "content": content}]
+
+
+def _summary(blocks: list[Block]) -> str:
+    """A summary as koda's system row has it; nothing when the blocks are none."""
+    texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
+    if len(texts) != len(blocks) or not texts:
+        return ""
+    body = "\n\n".join(texts)
+    if body.startswith(markers.KODA_SUMMARY):
+        return body
+    starts = (markers.DEFECT_SUMMARY, markers.SDK_SUMMARY, markers.CLAUDE_CODE_SUMMARY)
+    if not body.startswith(starts):
+        return ""
+    for mark in starts[:2]:
+        body = body.removeprefix(mark)
+    return f"{markers.KODA_SUMMARY}\n\n{body.removesuffix(markers.SDK_SUMMARY_END).strip()}"
+
+
+def _text(blocks: list[Block], lost: Counter[str]) -> str | None:
+    texts = []
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                texts.append(str(block.get("text") or ""))
+            case "image":
+                texts.append("[image]")
+                lost["images left out"] += 1
+            case "tool_use" | "tool_result" | "thinking" | "redacted_thinking":
+                pass
+            case _:
+                lost["blocks left out that koda has no place for"] += 1
+    if len(texts) > 1:
+        lost["messages whose texts became one"] += 1
+    return "\n\n".join(texts) if texts else None
+
+
+def _body(result: Block, lost: Counter[str]) -> str:
+    """A result as text: the texts of a list joined, any other value as compact JSON."""
+    body = result.get("content")
+    if result.get("is_error"):
+        lost["results no longer marked as errors"] += 1
+    if body is None or isinstance(body, str):
+        return body or ""
+    if is_block_list(body):
+        if images := sum(1 for block in body if block["type"] == "image"):
+            lost["images left out"] += images
+        return "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
+    return compact_json(body).decode("utf-8", "surrogatepass")
+
+
+def _calls(blocks: list[Block]) -> Row:
+    calls = [
+        {"id": str(b.get("id") or ""), "function_name": str(b.get("name") or ""), "arguments": arguments_of(b.get("input"))}
+        for b in blocks
+        if b.get("type") == "tool_use"
+    ]
+    return {"tool_calls": compact_json(calls).decode("utf-8", "surrogatepass")} if calls else {}
+
+
+def _thinking(blocks: list[Block], lost: Counter[str]) -> Row:
+    thoughts = [block for block in blocks if block.get("type") in ("thinking", "redacted_thinking")]
+    texts = [text for block in thoughts if (text := str(block.get("thinking") or ""))]
+    if any("signature" in block or block.get("type") == "redacted_thinking" for block in thoughts) or len(texts) > 1:
+        lost["replies whose thinking lost its signature or its parts"] += 1
+    return {"thinking_content": "\n\n".join(texts)} if texts else {}

@@ -1,0 +1,76 @@
+"""OpenAI Chat Completions: a request as it was sent, alone or logged with its response, or bare lists of messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.documents import Run, preview
+from context_tui.formats.openai.shape import OpenAIShape, reply_in
+from context_tui.formats.openai.write import write_request
+from context_tui.formats.scanning import DocumentScanner, documents_in
+from context_tui.session.session import SessionInfo
+
+__all__ = ["OpenAIFormat"]
+
+
+class OpenAIFormat:
+    """OpenAI Chat Completions JSON."""
+
+    name: ClassVar[str] = "openai"
+    about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with its response if logged"
+    writable: ClassVar[bool] = True
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By tool calls, tool messages and function schemas; a system message in the list is a hint."""
+        run = preview(head)
+        if run is None or not (run.elements or run.members):
+            return None
+        if _of_functions(run.get("tools")) or isinstance(run.get("functions"), list):
+            return Claim(85, "a Chat Completions request: function schemas")
+        if reply_in(run):
+            return Claim(85, "a Chat Completions request with its response")
+        messages = [message for message in run.elements if isinstance(message, dict)]
+        if any(message.get("role") in ("tool", "function") for message in messages):
+            return Claim(85, "messages of role tool")
+        if any(message.get("tool_calls") or message.get("function_call") for message in messages):
+            return Claim(85, "messages with tool_calls")
+        if any(part in ("image_url", "input_audio") for message in messages for part in _part_types(message)):
+            return Claim(76, "messages with OpenAI's content parts")
+        return _hint(run, messages)
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The runs in a file."""
+        return documents_in(path, self.name, OpenAIShape)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of them."""
+        return DocumentScanner(path, info, OpenAIShape)
+
+    def write(self, export: Export, path: Path) -> list[str]:
+        """Write a Chat Completions request: model, system message, messages and tools, as far as they are known."""
+        return write_request(export, path)
+
+
+def _hint(run: Run, messages: list[dict[str, Any]]) -> Claim:
+    """What may be OpenAI's but could be anyone's."""
+    roles = {message.get("role") for message in messages if isinstance(message.get("role"), str)}
+    if "developer" in roles:
+        return Claim(72, "a developer message in the list")
+    if "system" in roles:
+        return Claim(50, "a system message in the list")
+    model = run.get("model")
+    if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
+        return Claim(60, "a request to an OpenAI model")
+    return Claim(10, "a list of messages, with nothing to tell its provider")
+
+
+def _of_functions(tools: Any) -> bool:
+    return isinstance(tools, list) and any(isinstance(tool, dict) and "function" in tool for tool in tools)
+
+
+def _part_types(message: dict[str, Any]) -> list[str]:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    return [str(part.get("type")) for part in parts if isinstance(part, dict)]

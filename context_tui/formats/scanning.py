@@ -1,0 +1,186 @@
+"""Scanning the message list of a document, one element after the other; and reading its text again."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.assembly import Assembly, Part
+from context_tui.formats.base import Advance
+from context_tui.formats.documents import Element, Run, read_runs, size_of, text_of, value_of
+from context_tui.formats.values import text_in, title_of
+from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.session import Session, SessionInfo
+
+
+class Shape(Protocol):
+    """How a format understands a run. One is made for every pass over it."""
+
+    def begin(self, run: Run, assembly: Assembly) -> None:
+        """Take what stands beside the message list: model, window, system prompt, tools."""
+
+    def tools(self, run: Run) -> list[dict[str, Any]]:
+        """The run's tool schemas, Anthropic-shaped."""
+
+    def reply(self, run: Run) -> dict[str, Any] | None:
+        """The logged response as one more element of the list, with its ``usage``."""
+
+    def part(self, value: Any, place: int) -> Part:
+        """What the element at *place* says.
+
+        Raises:
+            ValueError: it is no message.
+        """
+
+
+class DocumentContent:
+    """Full text of a run that is at hand as the file's own bytes."""
+
+    def __init__(self, elements: list[Element], run: Run, shape: Shape, assembly: Assembly) -> None:
+        self._elements, self._run, self._shape, self._assembly = elements, run, shape, assembly
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message, from every element that it was put together from."""
+        facts = self._assembly.facts
+        places = [facts.record_place[row] for row in facts.records_of(message)]
+        parts = [self._shape.part(value_of(self._elements[place]), place) for place in places]
+        return [dict(block) for part in parts for block in part.blocks]
+
+    def raw(self, record: int) -> str:
+        """An element's own text."""
+        return text_of(self._elements[self._assembly.facts.record_place[record]])
+
+    def system(self) -> str:
+        """The system prompt, wherever the request had it."""
+        return self._assembly.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Tool schemas, Anthropic-shaped."""
+        return self._shape.tools(self._run)
+
+
+class DocumentScanner:
+    """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be."""
+
+    def __init__(self, path: Path, info: SessionInfo, shape: type[Shape]) -> None:
+        self._path, self._info, self._new_shape = path, info, shape
+        self._stamp: tuple[int, int] | None = None
+        self._load(self._read())
+
+    @property
+    def progress(self) -> float:
+        """Share of the elements that have been read."""
+        return self._next / len(self._elements) if self._elements else 1.0
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        restarted = self._next == len(self._elements) and self._stamp != _stamp(self._path) and self._reload()
+        before = 0 if restarted else len(self._assembly.facts)
+        self._assembly.first_changed = None
+        while self._next < len(self._elements):
+            self._take(self._next)
+            self._next += 1
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        facts, end = self._assembly.facts, self._next == len(self._elements)
+        if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
+            raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
+        changed = self._assembly.first_changed
+        revised = 0 if restarted else changed if changed is not None and changed < before else None
+        return Advance(len(facts) - before, revised, end)
+
+    def session(self) -> Session:
+        """A view of what has been read so far."""
+        content = DocumentContent(self._elements, self._run, self._shape, self._assembly)
+        return Session(self._assembly.facts, content, self._info, len(self._assembly.facts))
+
+    def _take(self, place: int) -> None:
+        element, where = self._elements[place], f"element {place}"
+        size = size_of(element)
+        try:
+            part = self._shape.part(value_of(element), place)
+        except ValueError as error:
+            self._assembly.add_problem(place, size, where, str(error))
+        else:
+            self._assembly.add(part, place, size, where)
+
+    def _read(self) -> Run:
+        self._stamp = _stamp(self._path)
+        runs = read_runs(self._path)
+        number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
+        if not 0 <= number < len(runs):
+            raise UnreadableSession(f"{self._path}: has no session {self._info.id!r}")
+        return runs[number]
+
+    def _load(self, run: Run) -> None:
+        self._run, self._shape, self._assembly = run, self._new_shape(), Assembly()
+        self._elements, self._next = _with_reply(run, self._shape), 0
+        self._shape.begin(run, self._assembly)
+
+    def _reload(self) -> bool:
+        """Read a file again that has changed; whether the scan has to start again."""
+        try:
+            run = self._read()
+        except UnreadableSession:  # caught in the middle of being written: what was read still stands
+            return False
+        elements = _with_reply(run, self._shape)
+        if [*map(text_of, elements[: self._next])] == [*map(text_of, self._elements)]:
+            self._run, self._elements = run, elements
+            return False
+        self._load(run)
+        return True
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _with_reply(run: Run, shape: Shape) -> list[Element]:
+    """The elements of a run, and the logged response behind them; an element that is the response gets its usage."""
+    reply = shape.reply(run)
+    if reply is None:
+        return run.elements
+    if run.elements:
+        try:
+            last = value_of(run.elements[-1])
+            if isinstance(last, dict) and shape.part(last, -1).blocks == shape.part(reply, -1).blocks:
+                return [*run.elements[:-1], {**reply, **last}]
+        except ValueError:
+            pass
+    return [*run.elements, reply]
+
+
+def documents_in(path: Path, name: str, shape: type[Shape]) -> list[SessionInfo]:
+    """The sessions of a document: its runs, by number, titled with what was said first."""
+    runs = read_runs(path)
+    stat = os.stat(path)
+    return [
+        SessionInfo(
+            str(path),
+            name,
+            "" if len(runs) == 1 else str(number),
+            _title(run, shape()),
+            time=stat.st_mtime,
+            bytes=stat.st_size if len(runs) == 1 else sum(map(size_of, run.elements)),
+        )
+        for number, run in enumerate(runs)
+    ]
+
+
+def _title(run: Run, shape: Shape) -> str:
+    for place, element in enumerate(run.elements[:10]):
+        try:
+            part = shape.part(value_of(element), place)
+        except ValueError:
+            continue
+        if part.role == Role.USER and not part.results and (title := title_of(text_in(part.blocks))):
+            return title
+    return ""

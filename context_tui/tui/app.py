@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -22,7 +22,7 @@ class Asked:
 
     at: int | None = None
     policy: str | None = None
-    params: dict[str, object] | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     window: int | None = None
     ascii: bool = False
     demo: bool = False
@@ -45,7 +45,7 @@ class ContextTuiApp(App[None]):
         *,
         at: int | None = None,
         policy: str | None = None,
-        params: dict[str, object] | None = None,
+        params: Mapping[str, Any] | None = None,
         window: int | None = None,
         ascii: bool = False,
         theme: str | None = None,
@@ -53,7 +53,7 @@ class ContextTuiApp(App[None]):
     ) -> None:
         super().__init__()
         self.what = what
-        self.asked = Asked(at, policy, params, window, ascii, demo)
+        self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -65,9 +65,21 @@ class ContextTuiApp(App[None]):
         elif len(self.what) == 1:
             self.inspect(self.what[0])
         else:
-            from context_tui.tui.screens.picker import PickerScreen
+            self.pick(self.what)
 
-            self.push_screen(PickerScreen(list(self.what)))
+    def pick(self, infos: Sequence[SessionInfo]) -> None:
+        """Let a session be chosen: one of these, or where there are none, of those on this machine."""
+        from context_tui.discovery import Entry, claude_code_sessions, samples
+        from context_tui.tui.screens.picker import PickerScreen
+
+        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *claude_code_sessions()]
+        self.push_screen(PickerScreen(entries), self._picked)
+
+    def _picked(self, info: SessionInfo | None) -> None:
+        if info is None:
+            self.exit()
+        else:
+            self.inspect(info)
 
     def inspect(self, what: Session | SessionInfo) -> None:
         """Open a session in the inspector."""
@@ -99,7 +111,7 @@ def run(
     *,
     at: int | None = None,
     policy: str | None = None,
-    params: dict[str, object] | None = None,
+    params: Mapping[str, Any] | None = None,
     window: int | None = None,
     ascii: bool = False,
     theme: str | None = None,

@@ -18,8 +18,8 @@ WHOLE = -1
 class Rows:
     """Parallel columns: ``message``, ``block`` (a row of facts, or ``WHOLE``, or a separator) and ``tokens``.
 
-    A separator has ``block`` -2 - n for compaction n. ``first`` is the first row of each message, ``turn`` the number of
-    the turn that it belongs to (from 1; 0 before the first). ``largest`` is the most tokens that a row has.
+    A separator has ``block`` -2 - n for compaction n. ``first`` is the first row of each message, ``turn`` the
+    number of the turn that it belongs to (from 1; 0 before the first). ``largest`` is the most tokens that a row has.
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,12 @@ class Rows:
     def grow(self, session: Session, revised_from: int | None = None) -> None:
         """Follow a session that has grown, and changed from *revised_from* on."""
         facts, start = session.facts, len(self.first)
+        if start == session.length and revised_from is None:
+            return
         fresh = [compaction.message for compaction in facts.compactions[self._compactions :]]
         self._compactions = len(facts.compactions)
         self._cut(min([start, *fresh] if revised_from is None else [start, revised_from, *fresh]))
-        at = {}
+        at: dict[int, int] = {}
         for number, compaction in enumerate(facts.compactions):
             if compaction.message >= len(self.first):
                 at.setdefault(compaction.message, number)

@@ -113,6 +113,10 @@ class Reader:
                 return block
         return {}
 
+    def at_hand(self, message: int) -> bool:
+        """Whether the message has been read already."""
+        return message in self._blocks
+
     def huge(self, message: int) -> bool:
         """Whether reading the message would be felt."""
         return message_bytes(self.session.facts, message) > HUGE

@@ -7,13 +7,15 @@ what it depends on, so that a new view with another filter does not plan again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
+from context_tui.policies.base import Params
+from context_tui.policies.moment import Moment, moment_of
 from context_tui.policies.registry import POLICIES, params_for, plan
 from context_tui.session.context import Context
 from context_tui.session.session import Session
@@ -29,12 +31,15 @@ class Spot(NamedTuple):
     block: int = -1
 
 
+START = Spot(0)
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What is on screen: a session, the point it is planned as of, a policy with its settings, and what is listed.
 
-    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and ``redo``
-    hold whole views, as undoing an applied plan is going back to the one before; ``exported`` are results that are safe.
+    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and
+    ``redo`` hold whole views, as undoing an applied plan is going back to the one before.
     """
 
     session: Session
@@ -43,7 +48,7 @@ class View:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     filter: Filter = EVERYTHING
     by_size: bool = False
-    cursor: Spot = Spot(0)
+    cursor: Spot = START
     undo: tuple[View, ...] = ()
     redo: tuple[View, ...] = ()
     exported: bool = False
@@ -73,6 +78,30 @@ class View:
         """What *policy* would do here at its settings."""
         found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
         return None if isinstance(found, PlanError) else found
+
+    @property
+    def model(self) -> Params:
+        """The chosen policy's parameters as they are set."""
+        plan = self.plan
+        if plan is not None:
+            return plan.params  # type: ignore[return-value]
+        try:
+            return params_for(POLICIES[self.policy], self.settings(self.policy))
+        except PlanError:
+            return POLICIES[self.policy].Params()
+
+    @property
+    def moment(self) -> Moment:
+        """What a runtime would know at the point."""
+        return moment_of(self.context, self.session.window, len(self.session), forced=True)
+
+    def curve(self, name: str, values: Sequence[Any]) -> list[int]:
+        """Tokens after for each value of a setting of the chosen policy; nothing of it is kept."""
+        if self.policy != CHAIN:
+            return POLICIES[self.policy].curve(self.context, self.model, self.moment, name, values)
+        views = (self.with_param(CHAIN, name, value) for value in values)
+        plans = (_plan(self.session, self.point, CHAIN, view.settings(CHAIN)) for view in views)
+        return [0 if isinstance(each, PlanError) else each.tokens_after for each in plans]
 
     def settings(self, policy: str) -> dict[str, Any]:
         """The values of a policy that differ from its defaults; a chain runs each policy as it is set here."""
@@ -125,6 +154,10 @@ class View:
         params = {name: values for name, values in self.params.items() if name != MANUAL}
         return View(session, policy=self.policy, params=params, undo=(*self.undo, self))
 
+    def safe(self) -> View:
+        """The same, exported."""
+        return replace(self, exported=True)
+
     def undone(self) -> View | None:
         """The view before the last applied plan, or None."""
         if not self.undo:
@@ -155,11 +188,15 @@ def _key(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=24)
 def _planned(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
     """The plan for these settings, or the error that says why there is none; kept while it is on screen."""
+    return _plan(session, point, policy, json.loads(key))
+
+
+def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
     try:
-        return plan(session, policy, at=point, force=True, **json.loads(key))
+        return plan(session, policy, at=point, force=True, **values)
     except PlanError as error:
         return error
 

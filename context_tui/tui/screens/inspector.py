@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.app import ComposeResult
@@ -13,12 +13,14 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import ContentSwitcher, Footer, Static
 
+from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tokens.breakdown import Breakdown
 from context_tui.tui import notices
 from context_tui.tui.document import Subject
 from context_tui.tui.glyphs import glyphs
+from context_tui.tui.hunt import Hunt
 from context_tui.tui.jumps import Jump, jumps
 from context_tui.tui.listing import listed
 from context_tui.tui.marks import NO_MARK, Marker
@@ -39,8 +41,6 @@ from context_tui.tui.widgets.timeline import Timeline
 if TYPE_CHECKING:
     from context_tui.tui.app import Asked
 
-SMALL = 3_000
-"""Messages up to which everything is drawn while the session is still being read."""
 SOON = 0.04
 """Seconds after the last change in which what is not the timeline is drawn: a held key moves only the timeline."""
 
@@ -51,13 +51,14 @@ class InspectorScreen(Reacting):
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
     BINDINGS = KEYS
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (32, "-high")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
 
     def __init__(self, what: Session | SessionInfo, asked: Asked) -> None:
         super().__init__()
         self.what, self.asked = what, asked
-        self.rows, self.reading = Rows(), False
+        self.rows, self.hunt = Rows(), Hunt()
+        self.reading = self.touched = False
         self.view = _view(what if isinstance(what, Session) else from_messages([]), asked)
         self.reader = Reader(self.view.session)
         self.marker = Marker(self.view.context, None)
@@ -66,6 +67,7 @@ class InspectorScreen(Reacting):
         self._parts: tuple[object, Breakdown] | None = None
         self._fires: tuple[object, list[int]] | None = None
         self._soon: Timer | None = None
+        self._detail_soon: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """Header, notice, timeline with its map, detail, tuning, footer."""
@@ -113,11 +115,11 @@ class InspectorScreen(Reacting):
             self.rows = Rows()
         if view.session is not self.reader.session:
             self.reader = Reader(view.session)
-            self.rows.grow(view.session)
+        self.rows.grow(view.session)
         self.marker = Marker(view.context, view.plan)
         self._list()
         self.draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.spot)
-        self._panel()
+        self.draw_panel()
         self.later()
 
     def draw_timeline(self, cursor: Spot | None = None) -> None:
@@ -127,8 +129,9 @@ class InspectorScreen(Reacting):
         timeline.show(self.rows, self.reader, marker, self._listed, cursor)
         order = "largest first" if self.view.by_size else ""
         words = ", ".join(filter(None, [order, self.view.filter.words()]))
-        timeline.border_title = Content(f"timeline   {line(words)}".rstrip())  # type: ignore[assignment]
-        self.query_one("#lines").set_class(bool(words), "-filtered")
+        lines = self.query_one("#lines")
+        lines.border_title = Content(f"timeline   {line(words)}".rstrip())
+        lines.set_class(bool(words), "-filtered")
 
     def _list(self) -> None:
         view = self.view
@@ -136,11 +139,13 @@ class InspectorScreen(Reacting):
         if key != self._listed_for or len(self.rows) == 0:
             self._listed, self._listed_for = listed(self.rows, self.marker, view.filter, view.by_size), key
 
-    def _panel(self) -> None:
+    def draw_panel(self) -> None:
+        """Show the policy at its settings."""
         view, panel = self.view, self.query_one(ParameterPanel)
         first = (self.fires[0] if self.fires else -1) if self.fires is not None else None
         panel.show(view.policy, view.model, view.context, view.moment, view.plan, first=first, trouble=view.trouble)
-        panel.border_title = Content(view.policy)  # type: ignore[assignment]
+        number = list(POLICIES).index(view.policy) + 1
+        self.query_one("#tuning").border_title = Content(f"{number} {view.policy}   {POLICIES[view.policy].about}")
 
     def later(self) -> None:
         """Draw the rest soon."""
@@ -157,7 +162,7 @@ class InspectorScreen(Reacting):
         rows, plan = self.rows, view.plan
         first = min(context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
-        self._seen()
+        self.seen()
         if parts is None:
             self.break_down(view)
         else:
@@ -169,11 +174,18 @@ class InspectorScreen(Reacting):
         first_fire = (fires[0] if fires else -1) if fires is not None else None
         self.tell(notices.notice(view, self.query_one(Timeline).count, first_fire))
 
-    def _seen(self) -> None:
+    def seen(self) -> None:
+        """Show on the map what is in sight."""
         timeline = self.query_one(Timeline)
         total, top = max(timeline.count, 1), timeline.scroll_offset.y
         shown = timeline.scrollable_content_region.height
         self.query_one(Minimap).show_window(top / total, (top + shown) / total)
+
+    def detail_soon(self) -> None:
+        """Show the selected row in full, once it stays selected."""
+        if self._detail_soon is not None:
+            self._detail_soon.stop()
+        self._detail_soon = self.set_timer(SOON, self.draw_detail)
 
     def ask_for_curve(self) -> None:
         """Have the curve of the selected setting drawn."""

@@ -1,11 +1,11 @@
-"""One row of the timeline as a strip: columns laid out for a width, text cut to cells, styles from the timeline's CSS."""
+"""One row of the timeline as a strip: columns laid out for a width, text cut to cells, styles from the CSS."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.cells import set_cell_size
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -76,8 +76,8 @@ class Row:
     mark: Mark
 
 
-def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], glyphs: Glyphs, base: Style) -> Strip:
-    """The strip of a row; *base* carries the background that every segment needs."""
+def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], glyphs: Glyphs, over: Style) -> Strip:
+    """The strip of a row; *over* lies on top of every segment, as the cursor does."""
     outside = row.mark.word in ("before", "after")
     dim = styles["outside"]
     kind = dim if outside else styles.get(row.kind, styles["text"])
@@ -87,7 +87,7 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
     struck = row.mark.word in ("cleared", "summarised", "dropped")
     parts = [
         (" " + row.mark.glyph, fate),
-        (row.index.rjust(columns.index) + " ", quiet),
+        (" " + row.index.rjust(columns.index) + " ", quiet),
     ]
     if columns.turn:
         parts.append((row.turn.rjust(columns.turn) + " ", styles["turn"] if row.starts and not outside else quiet))
@@ -102,10 +102,11 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
             min(-(-row.tokens * columns.bar // largest), columns.bar) if row.tokens * columns.bar * 3 > largest else 0
         )
         parts.append(((glyphs.bar * filled).ljust(columns.bar) + " ", fate if struck else styles["bar"]))
-    return Strip([Segment(part, base + style) for part, style in parts], None).adjust_cell_length(columns.width, base)
+    strip = Strip([Segment(part, style + over) for part, style in parts])
+    return strip.adjust_cell_length(columns.width, styles["text"] + over)
 
 
-def paint_rule(label: str, width: int, style: Style, glyphs: Glyphs, base: Style) -> Strip:
+def paint_rule(label: str, width: int, style: Style, glyphs: Glyphs) -> Strip:
     """A labelled rule across the timeline."""
     text = f" {glyphs.rule * 2} {label} "
-    return Strip([Segment(fit(text + glyphs.rule * max(width - len(text), 0), width), base + style)], None)
+    return Strip([Segment(fit(text + glyphs.rule * max(width - cell_len(text), 0), width), style)])

@@ -17,8 +17,8 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from context_tui.tui.glyphs import BLOCKS, Glyphs
 from context_tui.session.facts import MessageFlag
+from context_tui.tui.glyphs import BLOCKS, Glyphs
 from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word, plural
@@ -27,7 +27,7 @@ from context_tui.tui.view import Spot
 from context_tui.tui.widgets.row_paint import Columns, Row, paint, paint_rule
 
 _PARTS = (
-    *("text", "quiet", "turn", "outside", "bar", "cursor", "match", "rule"),
+    *("text", "quiet", "turn", "outside", "bar", "cursor", "shadow", "match", "rule"),
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
@@ -105,6 +105,12 @@ class Timeline(ScrollView, can_focus=True):
             self.select(cursor)
         self.refresh()
 
+    def show_matches(self, matches: frozenset[Spot]) -> None:
+        """Mark what was found."""
+        self._matches = matches
+        self._generation += 1
+        self.refresh()
+
     @property
     def count(self) -> int:
         """How many rows are listed."""
@@ -165,25 +171,20 @@ class Timeline(ScrollView, can_focus=True):
             strip = self._strips[key] = self._paint(row, width, here)
         return strip
 
-    def _style(self, part: str) -> Style:
-        if not self._styles:
-            self._styles = {part: self.get_component_rich_style(f"timeline--{part}", partial=True) for part in _PARTS}
-        return self._styles[part]
-
     def _paint(self, row: int, width: int, here: bool) -> Strip:
         assert self._reader is not None
+        if not self._styles:
+            self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _PARTS}
         rows, facts = self._rows, self._reader.session.facts
         message, block = rows.message[row], rows.block[row]
-        base = self.rich_style
+        over = Style()
         if here:
-            base += self._style("cursor")
-        elif Spot(message, block) in self._matches:
-            base += self._style("match")
-        else:
-            self._style("text")
+            over = Style(bgcolor=self._styles["cursor" if self.has_focus else "shadow"].bgcolor)
+        elif self._matches and Spot(message, block) in self._matches:
+            over = Style(bgcolor=self._styles["match"].bgcolor)
         if block < WHOLE:
             label = _compaction_label(self._reader, -2 - block)
-            return paint_rule(label, width, self._styles["rule"], self._glyphs, base)
+            return paint_rule(label, width, self._styles["rule"] + over, self._glyphs)
         columns = Columns.of(width, len(rows.first), rows.turn[-1])
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
@@ -196,7 +197,7 @@ class Timeline(ScrollView, can_focus=True):
             tokens=self._tokens(row, block),
             mark=self._marker.mark(message, block) if self._marker else NO_MARK,
         )
-        return paint(shown, columns, rows.largest, self._styles, self._glyphs, base)
+        return paint(shown, columns, rows.largest, self._styles, self._glyphs, over)
 
     def _tokens(self, row: int, block: int) -> int:
         body = self._marker.context.replaced.get(block) if self._marker and block >= 0 else None

@@ -1,0 +1,188 @@
+"""A message as it is read in full: what becomes of it, then its blocks, as pieces of text with a look each.
+
+Pieces come one after another, so that only what is scrolled to is wrapped. A long text is cut at a limit with a note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from context_tui.compaction.plan import Plan
+from context_tui.session.facts import BlockFlag, Kind
+from context_tui.session.session import Session
+from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
+from context_tui.tui.images import describe_image
+from context_tui.tui.marks import ABOUT, Mark
+from context_tui.tui.screens.reading import Part
+from context_tui.tui.text import call_line, line, result_text
+from context_tui.tui.view import Spot
+
+LIMIT = 200_000
+"""Characters of one text that are shown at first."""
+CHUNK = 4_000
+"""Characters of a line that are handed out at once, where a text has no line breaks."""
+
+Block = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is read: a spot of a session, its full blocks, and what the plan makes of it."""
+
+    session: Session
+    spot: Spot
+    blocks: list[Block]
+    mark: Mark
+    plan: Plan | None = None
+    limit: int = LIMIT
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of the blocks, in the order of ``blocks``."""
+        return list(self.session.facts.blocks_of(self.spot.message))
+
+
+def pieces(subject: Subject) -> Iterator[Part]:
+    """The whole document."""
+    facts = subject.session.facts
+    yield from _fate(subject)
+    rows = subject.rows
+    if not rows:
+        yield Part("an empty message", "muted")
+    elif not subject.blocks:
+        yield Part("this message cannot be read from the file any more", "warning")
+    for row, block in zip(rows, subject.blocks, strict=False):
+        if subject.spot.block >= 0 and row != subject.spot.block:
+            continue
+        if subject.spot.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
+            continue
+        yield from _block(subject, row, block)
+
+
+def _fate(subject: Subject) -> Iterator[Part]:
+    mark = subject.mark
+    if mark.word == "kept" and not mark.reason:
+        return
+    about = ABOUT.get(mark.word, "")
+    reason = mark.reason.partition(": ")[2] or mark.reason
+    if mark.word in ("kept", "protected"):
+        yield Part(f"kept: {reason}", "kept")
+    elif mark.word in ("before", "after"):
+        yield Part(about, "muted")
+    else:
+        yield Part(f"{mark.glyph} {about}: {reason}" if reason != about else about, mark.word)
+    change = subject.plan.changes.get(subject.spot.block) if subject.plan else None
+    if change and mark.word in ("cleared", "truncated"):
+        body = change.body.text
+        if body is None and change.render and subject.spot.block in subject.rows and subject.blocks:
+            body = change.render(subject.blocks[subject.rows.index(subject.spot.block)].get("content"))
+        yield Part(f"after, {change.body.size // 4:,} tokens est.", "heading")
+        yield from _text(body or "", "after", subject.limit)
+        yield Part("")
+        yield Part("before", "heading")
+    else:
+        yield Part("")
+
+
+def _block(subject: Subject, row: int, block: Block) -> Iterator[Part]:
+    facts = subject.session.facts
+    kind, flags = facts.kind[row], facts.block_flags[row]
+    if flags & BlockFlag.INJECTED:
+        yield Part("injected by the runtime, not typed", "heading")
+    if kind == Kind.TEXT:
+        yield from _text(str(block.get("text") or ""), "quiet" if flags & BlockFlag.INJECTED else "text", subject.limit)
+    elif kind == Kind.THINKING:
+        yield from _thinking(block, subject.limit)
+    elif kind == Kind.TOOL_USE:
+        yield from _call(block, subject.session.info.cwd, subject.limit)
+    elif kind == Kind.TOOL_RESULT:
+        yield from _result(block, bool(flags & BlockFlag.ERROR), subject.limit)
+    elif kind == Kind.IMAGE:
+        yield Part(f"image: {describe_image(block)}", "heading")
+    else:
+        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: no ruler measures this", "heading")
+        yield from _text(_json(block), "quiet", subject.limit)
+    yield Part("")
+
+
+def _thinking(block: Block, limit: int) -> Iterator[Part]:
+    thought = str(block.get("thinking") or "")
+    if thought:
+        yield Part("thinking", "heading")
+        yield from _text(thought, "quiet", limit)
+        return
+    hidden = block.get("signature") or block.get("data") or ""
+    size = f": {len(str(hidden)):,} encrypted characters" if hidden else ""
+    yield Part(f"thinking, hidden by the provider{size}", "heading")
+
+
+def _call(block: Block, cwd: str, limit: int) -> Iterator[Part]:
+    name, arguments = str(block.get("name") or "?"), block.get("input")
+    yield Part(f"call {call_line(name, arguments, cwd)}", "heading")
+    patch, edits, written = patch_in(arguments), edits_in(arguments), written_in(name, arguments)
+    if patch is not None or edits or written is not None:
+        lines = patch_lines(patch) if patch is not None else iter(())
+        yield from (_diff_part(*each) for each in lines)
+        for old, new in edits if patch is None else ():
+            yield from (_diff_part(*each) for each in diff(old, new))
+        if written is not None and patch is None and not edits:
+            yield from (_diff_part("+", each.text) for each in _text(written, "text", limit))
+        return
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            text = value if isinstance(value, str) else _json(value)
+            if "\n" in text:
+                yield Part(f"{line(str(key))}:", "key")
+                yield from (Part("  " + each.text, each.look) for each in _text(text, "text", limit))
+            else:
+                yield from _text(f"{line(str(key))}: {text}", "text", limit)
+    elif arguments is not None:
+        yield from _text(arguments if isinstance(arguments, str) else _json(arguments), "text", limit)
+
+
+def _diff_part(mark: str, text: str) -> Part:
+    look = {"+": "added", "-": "removed", "@": "muted"}.get(mark, "text")
+    return Part("⋯" if mark == "@" else f"{mark} {text}", look)
+
+
+def _result(block: Block, error: bool, limit: int) -> Iterator[Part]:
+    if error:
+        yield Part("the tool reported an error", "warning")
+    content = block.get("content")
+    if isinstance(content, list):
+        for each in content:
+            if isinstance(each, Mapping) and each.get("type") == "image":
+                yield Part(f"image: {describe_image(each)}", "heading")
+            elif isinstance(each, Mapping) and each.get("type") == "text":
+                yield from _text(str(each.get("text") or ""), "text", limit)
+            else:
+                yield from _text(_json(each), "quiet", limit)
+    elif isinstance(content, Mapping):
+        yield from _text(_json(content), "text", limit)
+    elif content in (None, ""):
+        yield Part("an empty result", "muted")
+    else:
+        yield from _text(result_text(content), "text", limit)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return "nested too deeply to show"
+
+
+def _text(text: str, look: str, limit: int) -> Iterator[Part]:
+    """A text line by line, each in chunks, up to the limit."""
+    at, end = 0, min(len(text), limit)
+    while at < end:
+        stop = text.find("\n", at, end)
+        stop = end if stop < 0 else stop
+        for start in range(at, max(stop, at + 1), CHUNK):
+            yield Part(text[start : min(start + CHUNK, stop)], look)
+        at = stop + 1
+    if len(text) > limit:
+        yield Part(f"… {len(text) - limit:,} more characters: o shows more", "warning")

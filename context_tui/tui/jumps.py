@@ -1,0 +1,51 @@
+"""The points of a session worth planning as of: its peak, where the trigger begins to fire, recorded compactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from context_tui.session.session import Session
+
+
+class Jump(NamedTuple):
+    """A point, and what happens there in words."""
+
+    at: int
+    why: str
+
+
+def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
+    """The points in order, each once; *fires* are those at which the policy's trigger begins to fire."""
+    found: dict[int, list[str]] = {}
+    facts = session.facts
+    for number, at in enumerate(fires):
+        found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here")
+    for compaction in facts.compactions:
+        if compaction.message <= session.length:
+            what = "compaction" if compaction.kind == "full" else "clearing of results"
+            found.setdefault(compaction.message, []).append(f"just before the recorded {what}")
+    if peak := peak_of(session):
+        found.setdefault(peak[0], []).append(f"the peak: {peak[1]:,} tokens recorded")
+    return [Jump(at, ", ".join(why)) for at, why in sorted(found.items())]
+
+
+def peak_of(session: Session) -> tuple[int, int] | None:
+    """The message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
+    facts = session.facts
+    found = max(
+        (
+            (usage.context, -message)
+            for usage, message in zip(facts.requests, facts.request_message, strict=False)
+            if message < session.length
+        ),
+        default=(0, 0),
+    )
+    return (-found[1], found[0]) if found[0] else None
+
+
+def next_jump(points: Sequence[Jump], at: int, step: int) -> Jump | None:
+    """The next (+1) or previous (-1) point from *at*."""
+    if step > 0:
+        return next((point for point in points if point.at > at), None)
+    return next((point for point in reversed(points) if point.at < at), None)

@@ -1,0 +1,69 @@
+"""Reading a session in a thread: snapshots as it grows, without holding up the screen, and stopped at any moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from context_tui.errors import Error
+from context_tui.formats.base import Scanner
+from context_tui.session.session import Session, SessionInfo
+
+STEP = 0.025
+"""Seconds of reading between two looks at whether it is still wanted."""
+YIELD = 0.002
+"""Seconds in which the screen gets its turn after each step."""
+PACE = 0.3
+"""Seconds between snapshots: each makes the screen draw anew."""
+
+
+@dataclass
+class Read(Message):
+    """So much has been read; earlier messages changed from ``revised_from`` on, if any did."""
+
+    session: Session
+    progress: float
+    revised_from: int | None
+    end: bool
+
+
+@dataclass
+class Failed(Message):
+    """The session cannot be read, and why."""
+
+    why: str
+
+
+def read(info: SessionInfo, post: Callable[[Message], object], stopped: Callable[[], bool]) -> None:
+    """Read a session to its end or until *stopped*, posting what there is.
+
+    The last post says ``end`` also when it was stopped, so that what was read can be used.
+    """
+    try:
+        from context_tui.formats.opening import scanner_for  # every format's reader: not before the first paint
+
+        _read(scanner_for(info), post, stopped)
+    except Error as error:
+        post(Failed(str(error)))
+    except Exception as error:  # a reader's bug must not take the program down
+        post(Failed(f"{info.path}: cannot be read: {type(error).__name__}: {error}"))
+
+
+def _read(scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool]) -> None:
+    revised: int | None = None
+    length, posted = 0, -PACE
+    while True:
+        step = scanner.advance(STEP)
+        if step.revised_from is not None:
+            revised = step.revised_from if revised is None else min(revised, step.revised_from)
+        length += step.appended
+        end, now = step.end or stopped(), time.monotonic()
+        if end or (length and now - posted >= PACE):
+            post(Read(scanner.session(), scanner.progress, revised, end))
+            revised, posted = None, now
+        if end:
+            return
+        time.sleep(YIELD)

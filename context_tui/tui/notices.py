@@ -1,0 +1,44 @@
+"""The line above the timeline: what is unusual about what is on screen, in words. One thing at a time."""
+
+from __future__ import annotations
+
+from context_tui.session.session import Session
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import FAR_OFF, fit_at
+from context_tui.tui.text import plural
+from context_tui.tui.view import View
+
+FIRST_RUN = "1–7 choose a policy, ←→ change its value, } goes to where it would first fire, ? lists all keys"
+
+
+def reading(session: Session, progress: float) -> str:
+    """While a session is read."""
+    return f"reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops here"
+
+
+def notice(view: View, shown: int, first: int | None) -> str:
+    """What to know about a view of which *shown* rows are listed; *first*: where the policy first fires, -1 nowhere."""
+    session, context = view.session, view.context
+    if not len(session):
+        return "no messages in this session"
+    if view.filter and not shown:
+        return f"nothing matches: {view.filter.words()}   esc shows everything"
+    if view.trouble:
+        return view.trouble
+    if not len(context):
+        return f"the context before message {view.point} is empty   . goes back to the end"
+    if session.origin:
+        return f"this is what {session.origin} leaves   u takes it back   e exports it"
+    fit = fit_at(session, context)
+    if fit and abs(fit.off) >= FAR_OFF:
+        side = "below" if fit.off < 0 else "above"
+        return f"the estimate is {abs(fit.off):.0%} {side} the {fit.recorded:,} tokens recorded: {fit.cause}"
+    turns = len(measured(context).turn_starts)
+    if view.policy.startswith("defect") and turns < 3 and view.plan and not view.plan.changed:
+        few = "a single turn" if turns == 1 else plural(turns, "turn")
+        return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets it compact (policy 2)"
+    if not len(measured(context).results.block):
+        return "no tool results in this context: there is nothing that a microcompaction could clear"
+    if view.plan and not view.plan.trigger.fires and first is not None and 0 <= first < len(session):
+        return f"{view.policy} would not fire here; first at message {first:,}: press }} to go there"
+    return ""

@@ -1,0 +1,112 @@
+"""What the inspector has done for it off the paint path: reading, searching, where triggers fire, the curve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from textual import work
+from textual.message import Message
+from textual.screen import Screen
+from textual.worker import get_current_worker
+
+from context_tui.policies.firing import moments
+from context_tui.policies.registry import POLICIES
+from context_tui.session.session import SessionInfo
+from context_tui.tokens.breakdown import Breakdown, breakdown
+from context_tui.tokens.recorded import not_in_file
+from context_tui.tui.loading import read
+from context_tui.tui.searching import search
+from context_tui.tui.text import Reader
+from context_tui.tui.view import Spot, View
+
+
+@dataclass
+class Fires(Message):
+    """Where the trigger of the view's policy begins to fire."""
+
+    view: View
+    points: list[int]
+
+
+@dataclass
+class Parts(Message):
+    """The breakdown of the view's context."""
+
+    view: View
+    parts: Breakdown
+
+
+@dataclass
+class Curve(Message):
+    """Tokens after for each value of a setting."""
+
+    view: View
+    name: str
+    values: Sequence[Any]
+    after: list[int]
+
+
+@dataclass
+class Blocks(Message):
+    """The blocks of a message that took a while to read."""
+
+    reader: Reader
+    spot: Spot
+
+
+class Background(Screen[None]):
+    """Thread workers. They are given immutable views and only post messages; late answers are told by their view."""
+
+    @work(thread=True, exclusive=True, group="read", exit_on_error=False, description="read the session")
+    def read_session(self, info: SessionInfo) -> None:
+        """Read a session; posts ``Read`` and ``Failed``."""
+        worker = get_current_worker()
+        read(info, self.post_message, lambda: worker.is_cancelled)
+
+    @work(thread=True, exclusive=True, group="fires", exit_on_error=False, description="find where triggers fire")
+    def find_fires(self, view: View) -> None:
+        """Posts ``Fires``."""
+        worker, policy, model = get_current_worker(), POLICIES[view.policy], view.model
+        found, firing = [], False
+        for number, moment in enumerate(moments(view.session, policy.phases)):
+            if not number % 256:
+                if worker.is_cancelled:
+                    return
+                time.sleep(0.001)  # the screen's turn
+            now = policy.trigger(moment, model).fires
+            if now and not firing:
+                found.append(moment.at)
+            firing = now
+        self.post_message(Fires(view, found))
+
+    @work(thread=True, exclusive=True, group="parts", exit_on_error=False, description="break the context down")
+    def break_down(self, view: View) -> None:
+        """Posts ``Parts``."""
+        self.post_message(Parts(view, breakdown(view.context, not_in_file(view.session))))
+
+    @work(thread=True, exclusive=True, group="curve", exit_on_error=False, description="plan for many values")
+    def draw_curve(self, view: View, name: str, values: Sequence[Any]) -> None:
+        """Posts ``Curve``."""
+        worker = get_current_worker()
+        after: list[int] = []
+        for start in range(0, len(values), 4):
+            if worker.is_cancelled:
+                return
+            after += view.curve(name, values[start : start + 4])
+            time.sleep(0.001)  # the screen's turn
+        self.post_message(Curve(view, name, values, after))
+
+    @work(thread=True, exclusive=True, group="search", exit_on_error=False, description="search the session")
+    def find_text(self, view: View, text: str, number: int) -> None:
+        """Posts ``Found``."""
+        worker = get_current_worker()
+        search(view.session, text, number, self.post_message, lambda: worker.is_cancelled)
+
+    @work(thread=True, exclusive=True, group="blocks", exit_on_error=False, description="read a large message")
+    def read_blocks(self, reader: Reader, spot: Spot) -> None:
+        """Posts ``Blocks``."""
+        reader.blocks(spot.message)
+        self.post_message(Blocks(reader, spot))

@@ -1,0 +1,77 @@
+"""The line in which a text to find is typed, with the count of what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+
+class FindBar(Horizontal):
+    """Asks for a text; hidden until it is wanted."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close", show=False, id="find-close", tooltip="Stop searching and close"),
+        Binding("down", "step(1)", "Next", show=False, id="find-next", tooltip="Go to the next match"),
+        Binding("up", "step(-1)", "Previous", show=False, id="find-previous", tooltip="Go to the previous match"),
+    ]
+
+    @dataclass
+    class Asked(Message):
+        """A text to find was typed; empty when it was taken back."""
+
+        text: str
+
+    @dataclass
+    class Step(Message):
+        """Another match is wanted: 1 the next, -1 the previous."""
+
+        step: int
+
+    class Done(Message):
+        """The text was entered: the matches are to be gone through."""
+
+    class Closed(Message):
+        """Nothing is to be found any more."""
+
+    def compose(self) -> ComposeResult:
+        """The prompt, the text, the count."""
+        yield Static(Content("/"), id="find-prompt")
+        yield Input(id="find-text", placeholder="text anywhere in the session", compact=True)
+        yield Static(Content(""), id="find-count")
+
+    def open(self) -> None:
+        """Show it, and take what is typed."""
+        self.display = True
+        self.query_one(Input).focus()
+
+    def tell(self, words: str) -> None:
+        """Say how many were found."""
+        self.query_one("#find-count", Static).update(Content(words))
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Asked(event.value))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.post_message(self.Done())
+
+    def action_step(self, step: int) -> None:
+        """Ask for another match."""
+        self.post_message(self.Step(step))
+
+    def action_close(self) -> None:
+        """Forget the text and hide."""
+        self.query_one(Input).value = ""
+        self.display = False
+        self.post_message(self.Closed())

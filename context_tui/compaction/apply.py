@@ -62,7 +62,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
         facts.add_record(index, 0, RecordKind.MESSAGE, index)
     old = session.facts
     facts.model, facts.window, facts.input_includes_cache = old.model, old.window, old.input_includes_cache
-    facts.system_bytes, facts.tools_bytes = old.system_bytes, old.tools_bytes
+    facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
     origin = f"{session.origin}, {plan.policy}" if session.origin else plan.policy
     return Session(facts, DerivedContent(session, entries), session.info, len(facts), session.window_given, origin)
 

@@ -102,8 +102,8 @@ def endless(model: Path) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def plain(model: Path) -> Iterator[LiveServer]:
-    """A server that wants a key, with a context of 2,048 tokens and signs of life every second."""
-    server = LiveServer(model, "--ctx", "2048", "--key", KEY, "--ping", "1")
+    """A server that wants a key, has a context of 2,048 tokens, and always says hello (left free, it may go on)."""
+    server = LiveServer(model, "--ctx", "2048", "--key", KEY, "--ping", "1", "--grammar", 'root ::= "Hello " [a-z] "."')
     server.wait()
     yield server
     server.stop()

@@ -179,9 +179,9 @@ def test_keys(plain: LiveServer, kind: Kind) -> None:
     assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=Key("sk-wrong"))))
     assert "wants a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
-    assert call(endpoint(plain, kind), short).text
+    assert call(endpoint(plain, kind), short).text.startswith("Hello ")
     if kind == "anthropic":
-        assert call(endpoint(plain, kind, bearer=True), short).text
+        assert call(endpoint(plain, kind, bearer=True), short).text.startswith("Hello ")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -204,5 +204,5 @@ def test_the_next_endpoint_is_asked(plain: LiveServer) -> None:
     absent = Endpoint("openai", "http://127.0.0.1:9", "absent")
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     summary = summarize_blocking([absent, endpoint(plain, "openai")], short)
-    assert summary.text
+    assert summary.text.startswith("Hello ")
     assert "127.0.0.1:9 refuses the connection" in summary.notes[0]

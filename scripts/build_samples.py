@@ -1,6 +1,6 @@
 """Rebuild the sample sessions from what is stored here; the same bytes each time, and nothing is run for it.
 
-    python scripts/build_samples.py [FOLDER]
+With a folder as its argument they are written there, else to ``sample_sessions/``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 SAMPLES = {
+    "agent-sdk-request.json": "agent_sdk",
     "broken-on-purpose.jsonl": "broken",
     "compacted-session.jsonl": "compacted",
     "images-and-languages.jsonl": "languages",
+    "koda.db": "koda",
+    "openai-chat.json": "openai_chat",
 }
 """Files, and the module of ``scripts.samples`` whose ``build`` makes each."""
 

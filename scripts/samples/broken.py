@@ -34,7 +34,12 @@ def _break(lines: list[bytes], it: Recorder) -> bytes:
     it.prompt("Thanks. Remove the empty one.", after=30)
     prompt = line(it.records[-1])
     remove = {"type": "tool_use", "id": it.id("toolu"), "name": "Bash", "input": {"command": "rm -- ./?.txt"}}
-    usage = {"input_tokens": 9, "cache_creation_input_tokens": 220, "cache_read_input_tokens": 9_410, "output_tokens": 31}
+    usage = {
+        "input_tokens": 9,
+        "cache_creation_input_tokens": 220,
+        "cache_read_input_tokens": 9_410,
+        "output_tokens": 31,
+    }
     message = {"model": it.model, "id": it.id("msg"), "type": "message", "role": "assistant", "content": [remove]}
     it.add(message=message | {"stop_reason": "tool_use", "usage": usage}, type="assistant")
     torn = line(it.records[-1])[:-90]  # the disk was full, or the program is still writing

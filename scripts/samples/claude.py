@@ -120,7 +120,9 @@ class Recorder:
         self.count(content)
         return self.add(type="user", message={"role": "user", "content": content})
 
-    def reply(self, *blocks: Block, calls: Sequence[Call] = (), seconds: float = 6.0, tool_seconds: float = 0.8) -> None:
+    def reply(
+        self, *blocks: Block, calls: Sequence[Call] = (), seconds: float = 6.0, tool_seconds: float = 0.8
+    ) -> None:
         """One answer of the model, a line for each block; then a line for the result of each call."""
         uses: list[Block] = []
         for call in calls:
@@ -158,7 +160,7 @@ class Recorder:
         read = min(self.cached, total - fresh) if warm else 0
         written = total - fresh - read
         self.cached = total - fresh
-        output = max(4, int(len(json.dumps(blocks, ensure_ascii=False).encode()) / BYTES_A_TOKEN))
+        output = max(4, int(_size(json.dumps(blocks, ensure_ascii=False)) / BYTES_A_TOKEN))
         self.count([block for block in blocks if block["type"] != "thinking"])
         return {
             "input_tokens": fresh,
@@ -172,7 +174,7 @@ class Recorder:
     def count(self, content: str | list[Block]) -> None:
         """Add what the model will be given to the context."""
         if isinstance(content, str):
-            self.context += len(content.encode("utf-8", "surrogatepass")) / BYTES_A_TOKEN
+            self.context += _size(content) / BYTES_A_TOKEN
             return
         for block in content:
             if block["type"] == "image":
@@ -192,6 +194,10 @@ class Recorder:
         return b"".join(line(record) for record in self.records)
 
 
+def _size(value: str) -> int:
+    return len(value.encode("utf-8", "surrogatepass"))
+
+
 def line(record: object) -> bytes:
-    """A record as its line."""
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+    """A record as its line; half a surrogate pair is escaped, as the client does."""
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"

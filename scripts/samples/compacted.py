@@ -1,34 +1,16 @@
-"""`compacted-session.jsonl`: an earlier summary, results cleared before it, a branch that was left, and an agent's own chain."""
+"""`compacted-session.jsonl`: an earlier summary, cleared results, a branch that was left, an agent's own chain."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 from scripts.samples.claude import Call, Recorder, text, thinking
 from scripts.samples.ledger import IMPORTER, IMPORTER_FIXED, MODEL, README, TESTS, numbered
 
 CWD = "/home/dev/ledger"
 
-SUMMARY = """\
-This session is being continued from a previous conversation that ran out of context. The conversation is summarized below:
-
-Analysis:
-The user keeps a small double-entry ledger in Python and wanted bank statements imported from CSV.
-
-Summary:
-1. Primary request: import the bank's CSV export into the ledger, without creating an entry twice.
-2. Key concepts: entries are frozen dataclasses; amounts are `Decimal`, never float; an entry's key is (date, amount, text).
-3. Files:
-   - ledger/importer.py: `read_statement(path)` parses the CSV (semicolons, decimal comma, latin-1), `import_statement` adds what is new.
-   - ledger/model.py: `Entry`, `Ledger.add`, `Ledger.keys`.
-   - tests/test_importer.py: four tests, all passing.
-4. Errors and fixes: `decimal.InvalidOperation: [<class 'decimal.ConversionSyntax'>]` for "1.234,50": the thousands dot is removed before the comma is replaced.
-5. Decisions: the user did not want a database; the file stays plain text. Rounding is refused, not done.
-6. All user messages: import the CSV; skip duplicates; (rewound: convert everything to integers of cents); keep Decimal.
-7. Pending: a dry run (`--dry-run`) that prints what would be added.
-8. Current work: `import_statement` returned a count; the last test run was `5 passed`.
-"""
-
+SUMMARY = Path(__file__).with_name("compacted-summary.txt").read_text("utf-8")
 AGENT = "a7c41de05b92f3e61"
 
 
@@ -173,7 +155,9 @@ def _rewind(it: Recorder) -> None:
         text("That touches every amount; I start with the model."),
         calls=[edit("ledger/model.py", "amount: Decimal", "cents: int")],
     )
-    it.reply(calls=[bash("python -m pytest -q", "Run all tests", "FFFFF.....  [100%]\n5 failed, 5 passed\n", error=True)])
+    it.reply(
+        calls=[bash("python -m pytest -q", "Run all tests", "FFFFF.....  [100%]\n5 failed, 5 passed\n", error=True)]
+    )
     it.parent, it.context = fork, context
     begun = it.now
     it.prompt("No, keep Decimal. But return how many entries were added.", after=95)
@@ -230,7 +214,15 @@ def _after(it: Recorder) -> None:
     it.reply(text("`ledger import --dry-run FILE` prints each new entry and leaves the ledger as it was."))
     it.turn_ended(begun)
     it.prompt("And the README, in two lines.", after=25)
-    it.reply(calls=[edit("README.md", "## Use\n", "## Use\n\n`ledger import FILE` adds a bank's CSV export;\n`--dry-run` only prints.\n")])
+    it.reply(
+        calls=[
+            edit(
+                "README.md",
+                "## Use\n",
+                "## Use\n\n`ledger import FILE` adds a bank's CSV export;\n`--dry-run` only prints.\n",
+            )
+        ]
+    )
     it.reply(text("Done: two lines under Use."))
 
 

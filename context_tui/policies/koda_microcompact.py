@@ -39,7 +39,7 @@ def result_tokens(context: Context, block: int) -> int:
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
     facts, result = context.facts, int(Kind.TOOL_RESULT)
-    rows = 0
+    rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
         rest = facts.first_block[message] < 0
         for block in facts.blocks_of(message):

@@ -19,9 +19,11 @@ from context_tui.tui.widgets.breakdown_rows import Row, rows_of
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
 from context_tui.tui.widgets.gauge import LOOKS
 
+COUNT = 22
+
 
 def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]:
-    """A row in *width* cells: what it is, how often, tokens, share and a bar; these go from the right when narrow."""
+    """A row in *width* cells: what it is, how often, tokens, share and a bar; counts and bar go when it is narrow."""
     if row.tokens is None:
         text = safe(row.text, width - 2)
         if not row.note:
@@ -30,19 +32,21 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]
         return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
     ends: list[Run] = [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
     room = width - 2 - cells(ends)
-    size = min(30, room - 46) if room >= 56 else 0
-    count = 12 if room - size >= 34 else 0
-    note = f"  {row.note}" if row.note and room - size - count - len(row.note) - 2 >= 24 else ""
-    name = room - count - len(note) - (size + 2 if size else 0)
+    count = COUNT if room >= COUNT + 20 else 10 if room >= 30 else 0
+    name = max(26, (room - count) * 9 // 20)
+    size = room - count - name - 2
+    if size < 8:
+        name, size = room - count, 0
+    often = row.count if len(row.count) <= count else row.count.partition(", ")[0]
     look = LOOKS.get(row.category)
     text = short_path(row.value, name) if row.kind == "path" else safe(row.text, name)
     runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
-    runs += [(row.count.rjust(count) if count else "", MUTED), *ends]
+    runs += [(often.rjust(count) if count else "", MUTED), *ends]
     if size:
         glyph = (look.letter if ascii else look.shade) if look else "━"
-        filled, rest = bar(row.share, size, glyph, "·" if look else "─")
+        filled, rest = bar(row.bar, size, glyph, "·" if look else "─")
         runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
-    return pad([*runs, (note, MUTED)], width)
+    return pad(runs, width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
@@ -86,7 +90,7 @@ class BreakdownView(ScrollView, can_focus=True):
         """Show the parts of a context."""
         self._shown = context, parts
         self.rows = rows_of(context, parts, self.by_size)
-        self.virtual_size = Size(self.size.width, len(self.rows))
+        self.virtual_size = Size(0, len(self.rows))
         self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
         self.refresh()
 
@@ -99,11 +103,11 @@ class BreakdownView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Rows are as wide as the widget."""
-        self.virtual_size = Size(self.size.width, len(self.rows))
+        self.virtual_size = Size(0, len(self.rows))
 
     def render_line(self, y: int) -> Strip:
         """One row."""
-        number, width = y + self.scroll_offset.y, self.size.width
+        number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         style = self.visual_style
         if number >= len(self.rows) or not width:
             return Strip.blank(width, style.rich_style)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
@@ -22,7 +22,7 @@ OFFENDERS = 12
 class Row:
     """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither.
 
-    ``tokens`` are estimates but where ``note`` says otherwise; ``share`` is of the largest total that it belongs to.
+    ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
     """
 
     text: str
@@ -31,6 +31,7 @@ class Row:
     count: str = ""
     tokens: int | None = None
     share: float = 0.0
+    bar: float = 0.0
     note: str = ""
     category: str = ""
     message: int = -1
@@ -52,7 +53,11 @@ def rows_of(context: Context, parts: Breakdown, by_size: bool = True) -> list[Ro
     largest = _sorted(offenders(context, total), by_size)
     rows += [Row("largest blocks", note="est. tokens"), *(largest or [Row("no blocks")])]
     reads = _sorted(_reads(facts, parts, total), by_size)
-    return [*rows, Row("read more than once", note="est. tokens wasted"), *(reads or [Row("nothing was read twice")])]
+    return [
+        *rows,
+        Row("read more than once", note="how often, est. tokens, and how many of these were not needed"),
+        *(reads or [Row("nothing was read twice")]),
+    ]
 
 
 def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
@@ -60,16 +65,17 @@ def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
     found = sorted(rows, key=lambda each: each[0])
     if by_size:
         found.sort(key=lambda each: -(each[1].tokens or 0))
-    return [row for _, row in found]
+    largest = max((row.tokens or 0 for _, row in found), default=0) or 1
+    return [replace(row, bar=(row.tokens or 0) / largest) for _, row in found]
 
 
 def _categories(parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
     for place, (name, look) in enumerate(LOOKS.items()):
         tokens = parts.by_category.get(name, 0)
         if tokens:
-            note = "recorded − estimated at the first request" if name == "not_in_file" else ""
+            text = look.name + (" (recorded − estimated)" if name == "not_in_file" else "")
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
-            yield place, Row(look.name, kind, name, "", tokens, tokens / total, note, name)
+            yield place, Row(text, kind, name, "", tokens, tokens / total, category=name)
 
 
 def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
@@ -93,21 +99,9 @@ def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[
         if tokens:
             category = category_of(facts, message, row)
             share = tokens / total if total else 0.0
-            yield (
-                -place,
-                Row(
-                    _named(facts, row, category),
-                    "message",
-                    "",
-                    f"at {message:,}",
-                    tokens,
-                    share,
-                    "",
-                    category,
-                    message,
-                    row,
-                ),
-            )
+            text, at = _named(facts, row, category), f"at {message:,}"
+            found = Row(text, "message", "", at, tokens, share, category=category, message=message, block=row)
+            yield -place, found
 
 
 def _named(facts: Facts, row: int, category: str) -> str:
@@ -124,5 +118,5 @@ def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Ro
     places = {path: place for place, path in enumerate(facts.paths)}
     for read in parts.duplicate_reads:
         share = read.wasted / total if total else 0.0
-        note = f"of {read.tokens:,}"
-        yield places[read.path], Row(read.path, "path", read.path, f"{read.count:,} times", read.wasted, share, note)
+        count = f"{read.count:,} times, {read.tokens:,}"
+        yield places[read.path], Row(read.path, "path", read.path, count, read.wasted, share)

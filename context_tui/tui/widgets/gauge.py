@@ -49,6 +49,7 @@ class Level:
     not_in_file: int | None
     window: Window
     fit: Fit | None = None
+    ever: bool = True  # whether the session has any recorded usage
 
     @property
     def used(self) -> int:

@@ -100,6 +100,7 @@ class HeaderBar(Widget):
             (parts or {}).get("not_in_file") or None,
             session.window,
             fit,
+            bool(self._recorded.tokens),
         )
         self.refresh()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scripts.samples.claude import BYTES_A_TOKEN
+from scripts.samples.claude import BYTES_A_TOKEN, tokens
 
 Message = dict[str, Any]
 
@@ -127,7 +127,7 @@ def build() -> bytes:
         "tools": TOOLS,
         "messages": log.messages,
     }
-    total = int(len(json.dumps(request, ensure_ascii=False).encode()) / BYTES_A_TOKEN)
+    total = tokens(request)
     usage = {
         "input_tokens": 212,
         "cache_creation_input_tokens": 640,
@@ -207,7 +207,7 @@ def _listing() -> str:
 
 def _journal() -> str:
     return "".join(
-        f"Nov 12 23:{number:02}:07 web-2 export[4121]: part-{number:03}.csv written ({46_137_344 + number * 211} bytes)\n"
+        f"Nov 12 23:{number:02}:07 web-2 export[4121]: part-{number:03}.csv: {46_137_344 + number * 211} bytes\n"
         for number in range(40)
     )
 

@@ -198,6 +198,15 @@ def _size(value: str) -> int:
     return len(value.encode("utf-8", "surrogatepass"))
 
 
+def tokens(value: object) -> int:
+    """Tokens of all texts in a request, with a few for each object around them."""
+    if isinstance(value, str):
+        return int(_size(value) / BYTES_A_TOKEN)
+    if isinstance(value, dict):
+        return 3 + sum(tokens(part) for part in value.values())
+    return sum(tokens(part) for part in value) if isinstance(value, list) else 0
+
+
 def line(record: object) -> bytes:
     """A record as its line; half a surrogate pair is escaped, as the client does."""
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scripts.samples.claude import BYTES_A_TOKEN
+from scripts.samples.claude import tokens
 
 SYSTEM = """\
 You help the readers of a public library. (A sample of context-tui: written by hand, nobody's real conversation.)
@@ -110,7 +110,7 @@ def build() -> bytes:
         "tools": TOOLS,
         "messages": chat.messages,
     }
-    prompt = int(len(json.dumps(request, ensure_ascii=False).encode()) / BYTES_A_TOKEN)
+    prompt = tokens(request)
     usage = {
         "prompt_tokens": prompt,
         "completion_tokens": len(answer) // 4,

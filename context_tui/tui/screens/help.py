@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
@@ -43,16 +44,21 @@ class HelpScreen(ModalScreen[None]):
     def _parts(self) -> Iterator[Part]:
         for note in self._notes:
             yield Part(note + "\n", "muted")
+        width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
-        for node in self._listed:
-            lines = []
+        general: list[str] = []  # what Textual binds on every screen, told once
+        for node in [*self._listed, self.app]:
+            lines: list[str] = []
             for binding, keys in _grouped(node):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
-                    lines += _lines(self._display(binding, keys), binding)
+                    own = bool(binding.id) and node is not self.app
+                    (lines if own else general).extend(_lines(self._display(binding, keys), binding, width))
             if lines:
                 yield Part(_group_title(node), "heading")
                 yield Part("\n".join(lines) + "\n")
+        yield Part("Everywhere", "heading")
+        yield Part("\n".join(general))
 
     def _display(self, binding: Binding, keys: Sequence[str]) -> str:
         """The keys as people write them."""
@@ -76,10 +82,11 @@ def _group_title(node: DOMNode) -> str:
     return node.BINDING_GROUP_TITLE or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
 
 
-def _lines(keys: str, binding: Binding) -> list[str]:
+def _lines(keys: str, binding: Binding, width: int) -> list[str]:
     """The keys, and beside or below them what they do."""
     about = binding.tooltip or binding.description
-    about = about[:1].upper() + about[1:]
+    first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
+    hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]
     if len(keys) > KEYS_WIDTH - 2:
-        return [f"  {keys}", f"  {'':{KEYS_WIDTH}}{about}"]
-    return [f"  {keys:{KEYS_WIDTH}}{about}"]
+        return [f"  {keys}", f"  {'':{KEYS_WIDTH}}{first}", *hanging]
+    return [f"  {keys:{KEYS_WIDTH}}{first}", *hanging]

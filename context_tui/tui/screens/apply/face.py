@@ -44,8 +44,11 @@ class ApplyFace(ModalScreen[Session | None]):
         self.phase = Phase.READING
         self.prepared: Prepared | None = None
         self.chosen: Summarizer | SummarizerError = Summarizer()
-        self._drafts, self._key = drafts, plan_key(session, plan)
-        self.kind = last_kind(drafts, self._key, kind)
+        self._key = plan_key(session, plan)
+        self._keep_drafts(drafts, kind)
+
+    def _keep_drafts(self, drafts: Drafts, kind: str) -> None:
+        self._drafts, self.kind = drafts, last_kind(drafts, self._key, kind)
 
     @property
     def draft(self) -> Draft | None:

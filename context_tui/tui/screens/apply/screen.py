@@ -37,8 +37,8 @@ class ApplyScreen(ApplyFace):
 
     Args:
         session: the session that the plan is for.
-        plan: a plan that summarises.
-        drafts: where drafts are kept between visits.
+        plan: a plan that summarises; any other is carried out at once.
+        drafts: where drafts are kept between visits; by default in ``app.drafts``.
         kind, model, base_url: the summarizer to begin with, as the command line or the configuration named it.
         environ: the environment that settings and keys come from; the process's own by default.
         transport: another way to carry requests, for tests.
@@ -75,13 +75,19 @@ class ApplyScreen(ApplyFace):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(session, plan, {} if drafts is None else drafts, kind)
+        self._wanted, self._homeless = kind, drafts is None
         self._model, self._base_url, self._environ, self._transport = model, base_url, environ, transport
         self._reply, self._thinking, self._started = Reply(), 0, 0.0
         self._writer: Worker[None] | None = None
         self._warned = False
 
     def on_mount(self) -> None:
-        """Choose the summarizer, and read the head beside."""
+        """Choose the summarizer, and read the head beside; a plan without a summary needs neither."""
+        if not self.plan.summarises:
+            self.dismiss(apply(self.session, self.plan))
+            return
+        if self._homeless:
+            self._keep_drafts(vars(self.app).setdefault("drafts", {}), self._wanted)
         self.query_one("#apply-head").border_title = "head"
         self.query_one("#apply-editor").border_title = "summary, edited by hand"
         self._choose(self.kind)

@@ -1,0 +1,174 @@
+"""Writing the session to a file: the format, the place, and then what was lost and how to go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Label, Static
+
+from context_tui.errors import Error
+from context_tui.exporting import ExportResult, OutputExists, export, suggested_path, writable_formats
+from context_tui.formats.registry import FORMATS
+from context_tui.sanitize import sanitize_line
+from context_tui.session.session import Session
+from context_tui.tui.screens.apply.background import in_background
+from context_tui.tui.screens.prompts import Answer, ChoicePrompt
+
+DEFAULT_FORMAT = "anthropic"
+"""For sessions whose own format cannot be written."""
+
+
+class ExportScreen(ModalScreen[ExportResult | None]):
+    """Closes with what was written, or None."""
+
+    CSS_PATH = "export.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "format(-1)", "format", key_display="↑↓", id="export-previous", tooltip="The format before"),
+        Binding("down", "format(1)", "format", show=False, id="export-next", tooltip="The next format"),
+        Binding("enter", "write", "write", id="export-write", tooltip="Write the file"),
+        Binding("enter", "close", "close", id="export-done", tooltip="Close"),
+        Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the command that resumes the session"),
+        Binding("escape", "close", "cancel", id="export-close", tooltip="Close; what was written stays"),
+    ]
+
+    def __init__(self, session: Session, *, path: Path | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self.formats = writable_formats()
+        own = session.info.format
+        self.format = own if own in self.formats else DEFAULT_FORMAT
+        self.result: ExportResult | None = None
+        self._suggested = str(path or suggested_path(session, self.format))
+        self._writing = False
+
+    def compose(self) -> ComposeResult:
+        """The formats, the path, and a line for what happened."""
+        with Vertical(id="export"):
+            what = f"{len(self.session.context_at()):,} messages"
+            origin = f" after {self.session.origin}" if self.session.origin else ""
+            yield Label(sanitize_line(f"Export {what}{origin}"), id="export-title", markup=False)
+            yield Static("", id="export-formats", markup=False)
+            yield Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
+            yield Static("", id="export-status", markup=False)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """Show the formats, and begin at the path."""
+        self._show_formats()
+        self.query_one(Input).focus()
+
+    def _show_formats(self) -> None:
+        parts: list[Any] = []
+        for name in self.formats:
+            chosen = name == self.format
+            text = Content.styled(f"{'●' if chosen else '○'} {name}", "bold" if chosen else "")
+            parts += [text.stylize(f"@click=screen.choose('{name}')"), "   "]
+        own = " (as the session is)" if self.format == self.session.info.format else ""
+        about = f"\n{FORMATS[self.format].about}{own}"
+        parts.append(Content.styled(about, "$foreground 60%"))
+        self.query_one("#export-formats", Static).update(Content.assemble(*parts))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What can be done before and after writing."""
+        match action:
+            case "write" | "format":
+                return self.result is None and not self._writing
+            case "copy":
+                return bool(self.result and self.result.resume_command)
+        return not (action == "close" and self._writing)
+
+    def action_format(self, step: int) -> None:
+        """Choose the next format."""
+        self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])
+
+    def action_choose(self, name: str) -> None:
+        """Choose a format; a path that was not touched follows it."""
+        if self.result is not None or self._writing:
+            return
+        self.format = name
+        path = self.query_one(Input)
+        if path.value == self._suggested:
+            self._suggested = str(suggested_path(self.session, name))
+            path.value = self._suggested
+        self._show_formats()
+        self._tell("")
+
+    @on(Input.Submitted)
+    def submitted(self) -> None:
+        """Enter in the path."""
+        if self.result is None:
+            self.action_write()
+        else:
+            self.action_close()
+
+    def action_write(self) -> None:
+        """Write the file."""
+        if not self._writing:
+            self._write(force=False)
+
+    def _write(self, force: bool) -> None:
+        name = self.query_one(Input).value.strip()
+        if not name:
+            self._tell("✗ name a file", wrong=True)
+            return
+        self._writing = True
+        self._tell("writing…")
+        self.run_worker(self._export(Path(name).expanduser(), force), group="export", exit_on_error=False)
+
+    async def _export(self, path: Path, force: bool) -> None:
+        session, name = self.session, self.format
+        try:
+            self.result = await in_background(lambda: export(session, path, name, force=force))
+        except OutputExists:
+            question = ChoicePrompt("Replace it?", f"{path} exists already.", _REPLACE)
+            self.app.push_screen(question, self._replaced)
+            self._tell("")
+        except (Error, OSError, ValueError) as error:
+            self._tell(f"✗ {error}", wrong=True)
+        else:
+            self._show_result(self.result)
+        finally:
+            self._writing = False
+            self.refresh_bindings()
+
+    def _replaced(self, answer: str | None) -> None:
+        if answer == "replace":
+            self._write(force=True)
+        else:
+            self._tell("nothing was written; name another file")
+
+    def _show_result(self, result: ExportResult) -> None:
+        parts: list[Any] = [("✓ ", "$success"), sanitize_line(f"written: {result.path}")]
+        for loss in result.losses:
+            parts += [("\n! ", "$warning"), sanitize_line(loss)]
+        if result.resume_command:
+            parts += [("\n\nto go on with it:\n", "$foreground 60%"), sanitize_line(result.resume_command)]
+        status = self.query_one("#export-status", Static)
+        status.update(Content.assemble(*parts))
+        status.remove_class("wrong")
+        self.query_one(Input).display = self.query_one("#export-formats").display = False
+
+    def _tell(self, text: str, wrong: bool = False) -> None:
+        status = self.query_one("#export-status", Static)
+        status.update(sanitize_line(text))
+        status.set_class(wrong, "wrong")
+
+    def action_copy(self) -> None:
+        """Send the command to the clipboard."""
+        if self.result:
+            self.app.copy_to_clipboard(self.result.resume_command)
+            self.notify("the command was sent to the clipboard (OSC 52)", markup=False)
+
+    def action_close(self) -> None:
+        """Close with what was written, if anything was."""
+        self.dismiss(self.result)
+
+
+_REPLACE = [Answer("k", "keep", "keep it"), Answer("r", "replace", "replace it")]

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from context_tui.compaction.pairs import repair
+from context_tui.compaction.pairs import mend
 from context_tui.errors import Error, ExitCode
 from context_tui.formats.base import Export, Format, scan
 from context_tui.formats.registry import FORMATS, format_named
@@ -21,8 +21,6 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
 from context_tui.tokens import estimate
 
-_FROM_RECORDS = frozenset({"claude-code"})
-"""Formats that are written from the recorded lines; their runtime repairs pairs itself when it loads them."""
 
 
 class ExportError(Error):
@@ -65,8 +63,8 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
     messages, notes = _unchanged(session), list[str]()
-    if form.name not in _FROM_RECORDS:
-        messages, notes = repair(messages, keep_pending=True)
+    if form.for_provider:
+        messages, notes = mend(messages)
     if not messages:
         raise ExportError("there are no messages to write")
     with _private_folder(out) as folder:

@@ -160,7 +160,8 @@ def show(session: Session, report: dict[str, Any]) -> None:
     table("recorded compactions", ("message", "kind", "trigger", "before", "before, by the file", "after"), compactions)
     table("problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]])
     if report["diagnosis"]:
-        say(f"\ndiagnosis (bytes / 3.5): {report['diagnosis']}")
+        say()
+        say(f"diagnosis (bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
         rows = [
             (

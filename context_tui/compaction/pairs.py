@@ -110,6 +110,28 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
     return history, notes
 
 
+def mend(messages: list[Message]) -> tuple[list[Message], list[str]]:
+    """The least that makes a history one that a provider accepts: a user message in front, where it lacks one.
+
+    Neighbours of one role stay apart, as providers take them; a history with broken pairs or blank text needs
+    :func:`repair`. Calls of the very last message stay pending.
+    """
+    notes: list[str] = []
+    history = list(messages)
+    if history and _role(history[0]) == "assistant":
+        history.insert(0, {"role": "user", "content": [{"type": "text", "text": NO_START}]})
+        notes.append("a user message was added at the start")
+    if problems(history) or any(len(_blocks(message)) != _count(message) for message in history):
+        return repair(messages, keep_pending=True)
+    return history, notes
+
+
+def _count(message: Message) -> int:
+    """Blocks of a message as they stand; an empty one counts, so that it is not taken for a whole one."""
+    content = message.get("content")
+    return len(content) or -1 if isinstance(content, list) else 1
+
+
 def _places(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
     """Role, kind, message, block and call id of every block; empty messages are as good as absent."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}

@@ -83,6 +83,7 @@ class AnthropicFormat:
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     writable: ClassVar[bool] = True
+    for_provider: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""

@@ -53,7 +53,7 @@ class Scanner(Protocol):
 
 @dataclass(frozen=True)
 class Export:
-    """A session to be written; ``messages`` are its context, repaired so that a provider accepts them."""
+    """A session to be written; ``messages`` are its context, repaired where the format is a provider's."""
 
     session: Session
     messages: list[Message]
@@ -65,6 +65,8 @@ class Format(Protocol):
     name: ClassVar[str]
     about: ClassVar[str]
     writable: ClassVar[bool]
+    for_provider: ClassVar[bool]
+    """Whether what is written goes to a provider as it is, so that pairs and the first role must be right."""
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""

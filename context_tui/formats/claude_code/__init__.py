@@ -21,6 +21,7 @@ class ClaudeCodeFormat:
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     writable: ClassVar[bool] = True
+    for_provider: ClassVar[bool] = False
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:

@@ -18,7 +18,7 @@ def list_sessions(path: Path) -> list[SessionInfo]:
         status = path.stat()
     except OSError as error:
         raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
-    agent_file = path.stem.startswith("agent-")
+    agent_file = path.stem.startswith("agent-") and _is_sidechain(path)
     main = SessionInfo(
         str(path),
         NAME,
@@ -42,6 +42,14 @@ def _agent_files(path: Path) -> list[Path]:
     nested = sorted(own.glob("agent-*.jsonl")) if own.is_dir() else []
     older = [file for file in sorted(path.parent.glob("agent-*.jsonl")) if _session_of(file) == path.stem]
     return nested + older
+
+
+def _is_sidechain(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return decode(file.readline()).isSidechain
+    except (OSError, ValueError):
+        return False
 
 
 def _session_of(path: Path) -> str:

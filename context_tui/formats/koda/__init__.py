@@ -22,6 +22,7 @@ class KodaFormat:
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
+    for_provider: ClassVar[bool] = False
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""

@@ -21,6 +21,7 @@ class OpenAIFormat:
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with its response if logged"
     writable: ClassVar[bool] = True
+    for_provider: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool calls, tool messages and function schemas; a system message in the list is a hint."""

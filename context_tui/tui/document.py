@@ -38,6 +38,7 @@ class Subject:
     mark: Mark
     plan: Plan | None = None
     limit: int = LIMIT
+    note: str = ""
 
     @property
     def rows(self) -> list[int]:
@@ -49,6 +50,9 @@ def pieces(subject: Subject) -> Iterator[Part]:
     """The whole document."""
     facts = subject.session.facts
     yield from _fate(subject)
+    if subject.note:
+        yield Part(subject.note, "muted")
+        yield Part("")
     rows = subject.rows
     if not rows:
         yield Part("an empty message", "muted")

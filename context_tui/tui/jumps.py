@@ -45,7 +45,7 @@ def peak_of(session: Session) -> tuple[int, int] | None:
 
 
 def next_jump(points: Sequence[Jump], at: int, step: int) -> Jump | None:
-    """The next (+1) or previous (-1) point from *at*."""
-    if step > 0:
-        return next((point for point in points if point.at > at), None)
-    return next((point for point in reversed(points) if point.at < at), None)
+    """The next (+1) or previous (-1) point from *at*, around the ends; None where there is none but *at*."""
+    ahead = [point for point in points if (point.at > at if step > 0 else point.at < at)]
+    around = ahead or [point for point in points if point.at != at]
+    return (around[0] if step > 0 else around[-1]) if around else None

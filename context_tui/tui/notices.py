@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import FAR_OFF, fit_at
+from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
@@ -16,8 +19,8 @@ def reading(session: Session, progress: float) -> str:
     return f"reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops here"
 
 
-def notice(view: View, shown: int, first: int | None) -> str:
-    """What to know about a view of which *shown* rows are listed; *first*: where the policy first fires, -1 nowhere."""
+def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
+    """What to know about a view of which *shown* rows are listed; *points* are those worth planning as of."""
     session, context = view.session, view.context
     if not len(session):
         return "no messages in this session"
@@ -29,6 +32,9 @@ def notice(view: View, shown: int, first: int | None) -> str:
         return f"the context before message {view.point} is empty   . goes back to the end"
     if session.origin:
         return f"this is what {session.origin} leaves   u takes it back   e exports it"
+    if view.at is not None:
+        why = next((f": {point.why}" for point in points if point.at == view.at), "")
+        return f"planned as of message {view.at:,}{why}   . goes back to the end"
     fit = fit_at(session, context)
     if fit and abs(fit.off) >= FAR_OFF:
         side = "below" if fit.off < 0 else "above"
@@ -39,6 +45,4 @@ def notice(view: View, shown: int, first: int | None) -> str:
         return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets it compact (policy 2)"
     if not len(measured(context).results.block):
         return "no tool results in this context: there is nothing that a microcompaction could clear"
-    if view.plan and not view.plan.trigger.fires and first is not None and 0 <= first < len(session):
-        return f"{view.policy} would not fire here; first at message {first:,}: press }} to go there"
     return ""

@@ -60,10 +60,13 @@ def _telling(arguments: Any, cwd: str) -> str:
 
 
 def _short_path(path: str, cwd: str) -> str:
-    """A path below the session's folder without that folder."""
+    """A path below the session's folder without that folder; of another long one its last three parts."""
+    if len(path) > 4_096:
+        return path
     if cwd and PurePath(path).is_relative_to(cwd):
         return str(PurePath(path).relative_to(cwd))
-    return path
+    parts = path.split("/")
+    return "…/" + "/".join(parts[-3:]) if path.startswith("/") and len(parts) > 5 else path
 
 
 def result_text(content: Any) -> str:

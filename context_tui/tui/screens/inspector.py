@@ -14,6 +14,7 @@ from textual.timer import Timer
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from context_tui.policies.registry import POLICIES
+from context_tui.sanitize import sanitize_line
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tokens.breakdown import Breakdown
@@ -24,6 +25,7 @@ from context_tui.tui.hunt import Hunt
 from context_tui.tui.jumps import Jump, jumps
 from context_tui.tui.listing import listed
 from context_tui.tui.marks import NO_MARK, Marker
+from context_tui.tui.requests import about_request
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.screens.inspector_keys import KEYS
 from context_tui.tui.screens.reacting import Reacting
@@ -58,7 +60,7 @@ class InspectorScreen(Reacting):
         super().__init__()
         self.what, self.asked = what, asked
         self.rows, self.hunt = Rows(), Hunt()
-        self.reading = self.touched = False
+        self.reading = self.touched = self.fresh = False
         self.view = _view(what if isinstance(what, Session) else from_messages([]), asked)
         self.reader = Reader(self.view.session)
         self.marker = Marker(self.view.context, None)
@@ -111,6 +113,7 @@ class InspectorScreen(Reacting):
     def show(self, view: View) -> None:
         """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
         old, self.view = self.view, view
+        self.fresh = not old.session.length
         if view.session.facts is not self.reader.session.facts:
             self.rows = Rows()
         if view.session is not self.reader.session:
@@ -170,9 +173,8 @@ class InspectorScreen(Reacting):
         if self.fires is None:
             self.find_fires(view)
         self.ask_for_curve()
-        fires = self.fires
-        first_fire = (fires[0] if fires else -1) if fires is not None else None
-        self.tell(notices.notice(view, self.query_one(Timeline).count, first_fire))
+        words = notices.notice(view, self.query_one(Timeline).count, self.points)
+        self.tell(words or (notices.FIRST_RUN if self.fresh else ""))
 
     def seen(self) -> None:
         """Show on the map what is in sight."""
@@ -210,13 +212,14 @@ class InspectorScreen(Reacting):
         row = self.rows.row_of(*spot)
         tokens = self.rows.tokens[row] if row < len(self.rows) and self.rows.block[row] >= WHOLE else 0
         mark = NO_MARK if self.reading else self.marker.mark(*spot)
-        subject = Subject(self.view.session, spot, self.reader.blocks(spot.message), mark, self.view.plan)
+        note = about_request(self.view.session, spot)
+        subject = Subject(self.view.session, spot, self.reader.blocks(spot.message), mark, self.view.plan, note=note)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
 
     def tell(self, words: str) -> None:
         """Say something unusual in the line above the timeline; nothing hides it."""
         bar = self.query_one("#notice", Static)
-        bar.update(Content(line(words)))
+        bar.update(Content(sanitize_line(words)))
         bar.display = bool(words)
 
     # What the view depends on, and was computed off the paint path

@@ -62,17 +62,10 @@ class Steering(Background):
         """Plan as of the next or previous point of interest."""
         found = next_jump(self.points, self.view.point, step)
         if found is None:
-            where = "after" if step > 0 else "before"
-            self.say(f"no peak, first fire or recorded compaction {where} this point")
+            self.say(f"nowhere to go: no usage, no recorded compaction, and {self.view.policy} fires nowhere else")
             return
-        self.jump_to(found)
-
-    def jump_to(self, point: Jump) -> None:
-        """Plan as of a point, and say what happens there."""
-        length = len(self.view.session)
-        cursor = Spot(min(point.at, length - 1)) if length else Spot(0)
-        self.show(replace(self.view.with_point(point.at), cursor=cursor))
-        self.say(f"as of message {point.at:,}: {point.why}" if point.at < length else f"at the end: {point.why}")
+        cursor = Spot(min(found.at, max(len(self.view.session) - 1, 0)))
+        self.show(replace(self.view.with_point(found.at), cursor=cursor))
 
     def action_sort(self) -> None:
         """Largest first, or in the order of the file."""

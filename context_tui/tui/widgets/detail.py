@@ -27,6 +27,8 @@ class Detail(ReadingPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
         Binding("o", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
+        Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the setting"),
+        Binding("right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise it"),
         Binding("escape", "close", "Back", show=False, id="detail-close", tooltip="Back to the timeline"),
     ]
 

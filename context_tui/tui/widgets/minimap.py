@@ -109,7 +109,8 @@ class Minimap(Widget):
             style += Style(bgcolor=self.get_component_rich_style("minimap--view").bgcolor)
         shades = self._glyphs.shades
         shade = shades[min(-(-stretch.tokens * (len(shades) - 1) // most), len(shades) - 1)]
-        return Strip([Segment(GLYPHS.get(stretch.fate, " ") + shade, style)]).adjust_cell_length(width, style)
+        mark = GLYPHS.get(stretch.fate, " ") if fate != "outside" else " "
+        return Strip([Segment(mark + shade, style)]).adjust_cell_length(width, style)
 
     def on_click(self, event: events.Click) -> None:
         """Go there."""

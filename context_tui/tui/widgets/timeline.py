@@ -33,12 +33,12 @@ _PARTS = (
 )
 
 
-class Timeline(ScrollView, can_focus=True):
+class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of a session with their marks. It knows no policy: marks, rows and text are handed in by ``show``."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Message up", show=False, id="up", tooltip="Select the row above"),
+        Binding("up,k", "move(-1)", "message", key_display="↑↓", id="up", tooltip="Select the row above"),
         Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
         Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="Go up by a screenful"),
         Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="Go down by a screenful"),
@@ -50,7 +50,7 @@ class Timeline(ScrollView, can_focus=True):
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]
 
-    cursor = reactive(0, repaint=False)
+    cursor = reactive(0, repaint=False, init=False)
 
     @dataclass
     class Moved(Message):
@@ -141,8 +141,9 @@ class Timeline(ScrollView, can_focus=True):
     def select(self, spot: Spot) -> None:
         """Select a spot, and bring it into sight."""
         line = self.line_of(spot)
-        if line == self.cursor:
-            self._reveal(line)
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height > 0 and not top <= line < top + height:
+            self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)
         self.cursor = line
 
     # Painting

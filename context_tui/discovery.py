@@ -19,6 +19,8 @@ TITLE_BYTES = 65_536
 """How much of a file is searched for the first prompt."""
 TITLE_LENGTH = 200
 SAMPLES, HERE, ELSEWHERE, IN_FILE = "samples", "this project", "other projects", "in this file"
+GROUPS = (IN_FILE, HERE, ELSEWHERE, SAMPLES)
+"""The headings, in the order in which they are listed."""
 
 # What stands in a user record without having been typed: commands, their output, notices of the client.
 _MARKUP = re.compile(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -30,10 +29,15 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "format(-1)", "format", key_display="↑↓", id="export-previous", tooltip="The format before"),
-        Binding("down", "format(1)", "format", show=False, id="export-next", tooltip="The next format"),
-        Binding("enter", "write", "write", id="export-write", tooltip="Write the file"),
-        Binding("enter", "close", "close", id="export-done", tooltip="Close"),
+        # Before the path's own keys, so that the footer tells them.
+        Binding(
+            "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="The next format"
+        ),
+        Binding(
+            "up", "format(-1)", "format", show=False, priority=True, id="export-previous", tooltip="The format before"
+        ),
+        Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
+        Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
         Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the command that resumes the session"),
         Binding("escape", "close", "cancel", id="export-close", tooltip="Close; what was written stays"),
     ]
@@ -99,14 +103,6 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             path.value = self._suggested
         self._show_formats()
         self._tell("")
-
-    @on(Input.Submitted)
-    def submitted(self) -> None:
-        """Enter in the path."""
-        if self.result is None:
-            self.action_write()
-        else:
-            self.action_close()
 
     def action_write(self) -> None:
         """Write the file."""

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Input, Label
 from textual.worker import get_current_worker
 
-from context_tui.discovery import Entry, entries_of, title_of
+from context_tui.discovery import GROUPS, Entry, entries_of, title_of
 from context_tui.errors import Error, SeveralSessions
 from context_tui.sanitize import sanitize_line
 from context_tui.session.session import SessionInfo
@@ -43,8 +43,10 @@ class PickerScreen(Screen[SessionInfo | None]):
 
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Before the filter's own key, so that the footer tells it there too.
+        Binding("enter", "open", "open", priority=True, id="picker-open", tooltip="Open what the cursor is on"),
         Binding("slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by words"),
-        Binding("escape", "leave", "quit", show=False, id="picker-leave", tooltip="Clear the filter, then leave"),
+        Binding("escape", "leave", "clear", show=False, id="picker-leave", tooltip="Clear the filter, then leave"),
         Binding("q", "dismiss", "quit", id="picker-quit", tooltip="Leave without a session"),
     ]
 
@@ -71,7 +73,8 @@ class PickerScreen(Screen[SessionInfo | None]):
 
     def _take(self, entries: Sequence[Entry | SessionInfo]) -> None:
         plain = [each for each in entries if isinstance(each, SessionInfo)]
-        self.entries = [*(each for each in entries if isinstance(each, Entry)), *entries_of(plain)]
+        found = [*(each for each in entries if isinstance(each, Entry)), *entries_of(plain)]
+        self.entries = sorted(found, key=lambda entry: GROUPS.index(entry.group))
 
     def compose(self) -> ComposeResult:
         """The filter, the list, and a line for what is wrong."""
@@ -141,9 +144,8 @@ class PickerScreen(Screen[SessionInfo | None]):
         """List what matches."""
         self._list()
 
-    @on(Input.Submitted)
-    def submitted(self) -> None:
-        """Enter in the filter opens what the cursor is on."""
+    def action_open(self) -> None:
+        """Open what the cursor is on."""
         self.query_one(PickerList).action_choose()
 
     def key_down(self) -> None:

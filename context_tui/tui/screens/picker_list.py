@@ -31,7 +31,7 @@ WIDE = 76
 
 
 class PickerList(ScrollView, can_focus=True):
-    """Sessions with a cursor; Enter or a second click chooses."""
+    """Sessions with a cursor; a second click chooses, as Enter does on its screen."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "picker-list--name",
@@ -41,7 +41,6 @@ class PickerList(ScrollView, can_focus=True):
         "picker-list--cursor",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "open", id="picker-open", tooltip="Open the session under the cursor"),
         Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="The next session"),
         Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="The session before"),
         Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),

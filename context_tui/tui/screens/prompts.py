@@ -16,6 +16,8 @@ from textual.widgets import Button, Input, Label
 from context_tui.errors import Error
 from context_tui.sanitize import sanitize_line
 
+_PYTHON_SAYS = ("invalid literal", "could not convert")
+
 
 class InputPrompt(ModalScreen[str | None]):
     """Ask for a value: its text, or None when the question was closed.
@@ -61,7 +63,8 @@ class InputPrompt(ModalScreen[str | None]):
             if self._check is not None:
                 self._check(value)
         except (Error, ValueError) as error:
-            return str(error) or "this value cannot be used"
+            said = str(error)
+            return "this is not a number" if said.startswith(_PYTHON_SAYS) else said or "this value cannot be used"
         return ""
 
     def _tell(self, wrong: str) -> None:

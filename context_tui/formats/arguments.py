@@ -30,8 +30,8 @@ def input_of(arguments: Any) -> dict[str, Any]:
 
 def arguments_of(value: Any) -> str:
     """The arguments that became an input."""
-    if isinstance(value, dict) and list(value) == [RAW] and isinstance(value[RAW], str):
-        return value[RAW]
+    if isinstance(value, dict) and list(value) == [RAW] and isinstance(text := value[RAW], str):
+        return text
     return _json({} if value is None else value)
 
 

@@ -30,15 +30,12 @@ class Part:
 
 
 class Assembly:
-    """Facts of messages that are put together from parts.
-
-    ``system`` is the session's system prompt, ``first_changed`` the lowest message that the last parts changed.
-    """
+    """Facts of messages that are put together from parts; ``system`` is the session's system prompt."""
 
     def __init__(self) -> None:
         self.facts = Facts()
         self.system = ""
-        self.first_changed: int | None = None
+        self._changed: list[int] = []
         self._results = -1
         self._group: Hashable = None
 
@@ -51,7 +48,7 @@ class Assembly:
             return -1
         if part.results and self._results >= 0 and self._group == part.group:
             message = self._results
-            self.first_changed = message if self.first_changed is None else min(message, self.first_changed)
+            self._changed.append(message)
         else:
             message = facts.add_message(part.role, part.flags, part.time)
             if part.results:
@@ -64,6 +61,11 @@ class Assembly:
         if part.usage:
             facts.add_request(message, part.usage, part.time)
         return message
+
+    def first_changed(self, before: int) -> int | None:
+        """The lowest message below *before* that was added to since this was last asked."""
+        changed, self._changed = min(self._changed, default=before), []
+        return changed if changed < before else None
 
     def add_problem(self, place: int, length: int, where: str, what: str) -> None:
         """Take a record that cannot be read or understood."""

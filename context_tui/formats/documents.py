@@ -23,6 +23,7 @@ Element = Any
 MESSAGE_KEYS = ("raw_messages", "messages", "traj")
 """Members that hold the message list; the earlier wins (a log may keep a converted list beside the runtime's own)."""
 
+FIRST = 10  # one of so many elements has to be a message, or the list is something else
 WRAPPERS = ("request", "body")
 MAX_DEPTH = 200  # what is nested deeper cannot be measured and written with the interpreter's own limits
 
@@ -169,7 +170,7 @@ def runs_in(values: list[Element]) -> list[Run]:
     """The message lists in some JSON values. What is none is an unreadable record of the one before it."""
     if len(values) == 1 and (listed := items_of(values[0])) is not None:
         values = listed
-    if _is_message(next((value for value in values if not isinstance(value, Broken)), None)):
+    if any(map(_is_message, values[:FIRST])):
         return [Run({}, values)]
     runs: list[Run] = []
     strays: list[Element] = []
@@ -192,13 +193,14 @@ def _is_message(element: Element) -> bool:
 def _run(element: Element) -> Run | None:
     """The message list of a request, wrapped up or not, or of a list that stands for one."""
     if (listed := items_of(element)) is not None:
-        return Run({}, listed) if listed and _is_message(listed[0]) else None
+        return Run({}, listed) if any(map(_is_message, listed[:FIRST])) else None
     members = members_of(element)
     for _ in range(len(WRAPPERS) + 1):
         if members is None:
             return None
         for key in MESSAGE_KEYS:
-            if (listed := items_of(members.get(key))) is not None:
+            listed = items_of(members.get(key))
+            if listed is not None and (not listed or any(map(_is_message, listed[:FIRST]))):
                 return Run({name: value for name, value in members.items() if name != key}, listed)
         members = _unwrapped(members)
     return None

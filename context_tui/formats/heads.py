@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from context_tui.session.jsontext import loads, loads_all
@@ -56,8 +57,12 @@ def _cut_value(data: bytes) -> Any:
     raise ValueError("not JSON")
 
 
+@lru_cache(maxsize=2)
 def first_values(head: bytes) -> list[Any]:
-    """The first JSON values in the head of a file: one document (cut off or not), or those on the first lines."""
+    """The first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
+
+    Every format asks for those of the same file in turn; none may change them.
+    """
     data = head.removeprefix(BOM).decode("utf-8", "ignore").encode().lstrip()
     if data[:1] not in (b"{", b"["):
         data = data[data.find(b"\n") + 1 :]  # a first line that is no JSON does not make a file unreadable

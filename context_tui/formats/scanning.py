@@ -12,7 +12,7 @@ from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
 from context_tui.formats.documents import Element, Run, read_runs, size_of, text_of, value_of
 from context_tui.formats.values import text_in, title_of
-from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
 
 
@@ -80,7 +80,6 @@ class DocumentScanner:
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = self._next == len(self._elements) and self._stamp != _stamp(self._path) and self._reload()
         before = 0 if restarted else len(self._assembly.facts)
-        self._assembly.first_changed = None
         while self._next < len(self._elements):
             self._take(self._next)
             self._next += 1
@@ -89,9 +88,8 @@ class DocumentScanner:
         facts, end = self._assembly.facts, self._next == len(self._elements)
         if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
-        changed = self._assembly.first_changed
-        revised = 0 if restarted else changed if changed is not None and changed < before else None
-        return Advance(len(facts) - before, revised, end)
+        changed = self._assembly.first_changed(before)
+        return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""

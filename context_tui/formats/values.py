@@ -16,7 +16,7 @@ def count(value: Any) -> int:
 
 
 def epoch_ms(value: Any) -> int:
-    """A time as epoch milliseconds: seconds, milliseconds, or ISO text (UTC unless it says otherwise); -1 if unknown."""
+    """A time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if unknown."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value.strip())
@@ -40,7 +40,7 @@ def text_in(blocks: list[dict[str, Any]]) -> str:
 
 
 def as_blocks(content: Any) -> list[dict[str, Any]]:
-    """Message content as blocks: a string is one text block, as is a string in a list; what is no object stays, unknown."""
+    """Message content as blocks: a string is a text block, alone or in a list; what is no object stays, unknown."""
     if content is None:
         return []
     blocks: list[dict[str, Any]] = []

@@ -61,14 +61,16 @@ class KodaFormat:
 
 def _sessions(database: Database) -> list[SessionInfo]:
     columns = database.columns("sessions")
-    wanted = [name if name in columns else "NULL" for name in ("title", "project_root", "last_accessed_at", "created_at")]
+    names = ("title", "project_root", "last_accessed_at", "created_at")
+    wanted = [name if name in columns else "NULL" for name in names]
     known = {}
     if "id" in columns:
         known = {text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(wanted)} FROM sessions")}
     # SQLite takes `content` from the row that has the minimum.
     first = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
     spoken = {text(row[0]): text(row[1]) for row in database.query(first)}
-    ids = [text(row[0]) for row in database.query("SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)")]
+    listed = "SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)"
+    ids = [text(row[0]) for row in database.query(listed)]
     size = database.path.stat().st_size
     found = []
     for session_id in ids or list(known):

@@ -73,6 +73,7 @@ class KodaScanner:
         self._tally_of = _TALLY.format(columns=columns)
         self._count = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
         self._stamp: tuple[Any, ...] = ()
+        self._ended = False
         self._begin()
 
     @property
@@ -91,16 +92,15 @@ class KodaScanner:
             self._ended, self._stamp = False, stamp
             if restarted := self._changed():
                 self._begin()
-        facts, assembly = self._assembly.facts, self._assembly
-        before, assembly.first_changed = len(facts), None
+        facts = self._assembly.facts
+        before = 0 if restarted else len(facts)
         while self._take() and (deadline is None or time.monotonic() < deadline):
             pass
         if self._ended:
             facts.compactions = compactions_in(facts, self._archived)
             leave_out_archived(facts, self._archived)
-        changed = assembly.first_changed
-        revised = 0 if restarted else changed if changed is not None and changed < before else None
-        return Advance(len(facts) - before, revised, self._ended)
+        changed = self._assembly.first_changed(before)
+        return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
@@ -111,7 +111,8 @@ class KodaScanner:
         self._assembly = Assembly()
         self._archived: list[str | None] = []
         self._waiting: list[Row] = []
-        self._last, self._tally, self._ended = -1, (0, 0, 0, 0), False
+        self._ended = False
+        self._last, self._tally = -1, (0, 0, 0, 0)
         self._stamp = self._stamp or self._database.stamp()
 
     def _take(self) -> bool:

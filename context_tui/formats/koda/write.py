@@ -39,10 +39,10 @@ CREATE TABLE session_metadata (
 );
 CREATE INDEX idx_messages_session_id ON messages(session_id);
 """
-_INSERT = (
-    "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, completed_at, created_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT = """
+INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, completed_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 def write_database(export: Export, path: Path) -> list[str]:
@@ -148,9 +148,13 @@ def _body(result: Block, lost: Counter[str]) -> str:
 
 def _calls(blocks: list[Block]) -> Row:
     calls = [
-        {"id": str(b.get("id") or ""), "function_name": str(b.get("name") or ""), "arguments": arguments_of(b.get("input"))}
-        for b in blocks
-        if b.get("type") == "tool_use"
+        {
+            "id": str(block.get("id") or ""),
+            "function_name": str(block.get("name") or ""),
+            "arguments": arguments_of(block.get("input")),
+        }
+        for block in blocks
+        if block.get("type") == "tool_use"
     ]
     return {"tool_calls": compact_json(calls).decode("utf-8", "surrogatepass")} if calls else {}
 

@@ -19,7 +19,9 @@ class OpenAIFormat:
     """OpenAI Chat Completions JSON."""
 
     name: ClassVar[str] = "openai"
-    about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with its response if logged"
+    about: ClassVar[str] = (
+        "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
+    )
     writable: ClassVar[bool] = True
     for_provider: ClassVar[bool] = True
 

@@ -144,11 +144,13 @@ def _thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
-    custom = call.get("custom")
-    function = call.get("function") if not isinstance(custom, dict) else custom
-    function = function if isinstance(function, dict) else {}
-    arguments = {RAW: str(custom.get("input") or "")} if isinstance(custom, dict) else input_of(function.get("arguments"))
-    return {"type": "tool_use", "id": call_id, "name": str(function.get("name") or ""), "input": arguments}
+    if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
+        name, given = custom.get("name"), {RAW: str(custom.get("input") or "")}
+    else:
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, given = function.get("name"), input_of(function.get("arguments"))
+    return {"type": "tool_use", "id": call_id, "name": str(name or ""), "input": given}
 
 
 def _block(part: dict[str, Any]) -> dict[str, Any]:

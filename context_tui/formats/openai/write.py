@@ -71,12 +71,13 @@ def _tool(result: Block, lost: Counter[str]) -> Message:
     body = result.get("content")
     if result.get("is_error"):
         lost["results no longer marked as errors"] += 1
-    if is_block_list(body):
-        images = sum(1 for block in body if block["type"] == "image")
-        lost.update({"images inside results, which OpenAI's own endpoint refuses": images} if images else {})
-        content: Any = _content(body, lost, parts=True)
+    content: Any = body or ""
+    if isinstance(body, list) and is_block_list(body):
+        if images := sum(1 for block in body if block["type"] == "image"):
+            lost["images inside results, which OpenAI's own endpoint refuses"] += images
+        content = _content(body, lost, parts=True)
     elif body is None or isinstance(body, str):
-        content = body or ""
+        pass
     else:
         content = compact_json(body).decode("utf-8", "surrogatepass")
         lost["results that were JSON and are text now"] += 1

@@ -1,0 +1,265 @@
+"""The apply screen: what is sent when, what a draft survives, and that a failure changes nothing."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from textual.widgets import Input, Static, TextArea
+
+from context_tui.summarizer.checks import Check
+from context_tui.tui.screens.apply import ApplyScreen, Drafts
+from context_tui.tui.screens.apply.face import Phase
+from context_tui.tui.screens.apply.words import check_lines, progress
+from context_tui.tui.screens.reading import ReadingPane
+from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
+
+
+def screen(server: Server | None = None, *, policy: str = "defect-compact", **arguments: object) -> ApplyScreen:
+    session, plan = planned(policy)
+    given = {"kind": "anthropic", "environ": ENVIRONMENT, "transport": server or Server(), **arguments}
+    return ApplyScreen(session, plan, **given)  # type: ignore[arg-type]
+
+
+def status(app: Shell[ApplyScreen]) -> str:
+    return str(app.screen.query_one("#apply-status", Static).content)
+
+
+def summary(app: Shell[ApplyScreen]) -> str:
+    return app.screen.query_one("#apply-summary", ReadingPane).shown
+
+
+async def test_an_extract_is_made_at_once_and_sends_nothing() -> None:
+    server = Server()
+    app = Shell(screen(server, kind="extract"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert "extract" in str(app.screen.query_one("#apply-summary").border_title)
+        assert "nothing is sent" in str(app.screen.query_one("#apply-where", Static).content)
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert not server.bodies
+    after = app.answers[0]
+    assert len(after) == 9
+    assert after.origin == "defect-compact"
+    assert len(app.first.session) == 48
+
+
+async def test_nothing_is_sent_before_enter() -> None:
+    server = Server()
+    app = Shell(screen(server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        for key in ("a", "e", "r", "m", "m", "space", "tab"):
+            await pilot.press(key)
+        where = str(app.screen.query_one("#apply-where", Static).content)
+        assert "asked at localhost:9" in where
+        assert "est. " in where
+        assert not server.bodies
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert len(server.bodies) == 1
+        assert summary(app) == GOOD.strip()
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0].to_messages()[0]["content"][0]["text"].endswith(GOOD.strip())
+
+
+@pytest.mark.parametrize("masked", [True, False])
+async def test_secrets_are_counted_and_masked_unless_told_otherwise(masked: bool) -> None:
+    server = Server()
+    app = Shell(screen(server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        assert "10 AWS key id" in str(app.screen.query_one("#apply-secrets", Static).content)
+        if not masked:
+            await pilot.press("m")
+            assert "NOT masked" in str(app.screen.query_one("#apply-secrets", Static).content)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+    assert (SECRET in json.dumps(server.bodies[0])) is not masked
+
+
+async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:
+    server = Server(until=4)
+    app = Shell(screen(server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: summary(app).startswith("## Goal"))
+        assert "est. " in str(app.screen.query_one("#apply-summary").border_title)
+        await pilot.press("escape")
+        assert app.first.phase is Phase.READY
+        assert "cancelled" in status(app)
+        await until(pilot, lambda: server.closed)
+        assert not app.answers
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [None]
+
+
+async def test_a_slow_first_token_is_said() -> None:
+    app = Shell(screen(Server(until=0)))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        title = app.screen.query_one("#apply-summary")
+        await until(pilot, lambda: "waiting for the first token" in str(title.border_title))
+    assert progress("", 120, 3) == "3 s · thinking, 120 characters"
+
+
+async def test_a_failure_says_why_and_can_be_retried() -> None:
+    server = Server(fail=1)
+    app = Shell(screen(server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.FAILED)
+        assert "localhost:9" in status(app)
+        assert "the session is as it was" in summary(app)
+        await pilot.press("a", "e")
+        assert app.first.phase is Phase.FAILED
+        await pilot.press("r")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert not app.answers
+
+
+@pytest.mark.parametrize(("text", "stop"), [("", "end_turn"), ("## Goal\n- half", "max_tokens"), ("no", "refusal")])
+async def test_a_reply_that_is_no_summary_is_a_failure(text: str, stop: str) -> None:
+    app = Shell(screen(Server(text, stop=stop)))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.FAILED)
+        assert status(app).startswith("✗ ")
+        assert app.first.draft is None
+
+
+async def test_a_draft_survives_closing_and_reopening() -> None:
+    drafts: Drafts = {}
+    first = Shell(screen(drafts=drafts))
+    async with first.run_test() as pilot:
+        await until(pilot, lambda: first.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: first.first.phase is Phase.DONE)
+        await pilot.press("e")
+        editor = first.screen.query_one(TextArea)
+        editor.text = "## Goal\n- by hand"
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: first.answers)
+    again = Shell(ApplyScreen(first.first.session, first.first.plan, drafts=drafts, kind="extract", transport=Server()))
+    async with again.run_test() as pilot:
+        await until(pilot, lambda: again.first.phase is Phase.DONE)
+        assert again.first.kind == "anthropic"
+        assert summary(again) == "## Goal\n- by hand"
+        assert "edited" in str(again.screen.query_one("#apply-summary").border_title)
+
+
+async def test_drafts_are_kept_by_the_application_when_no_place_is_given() -> None:
+    app = Shell(screen(kind="extract"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert len(vars(app)["drafts"]) == 1
+
+
+async def test_a_summary_that_fails_a_check_is_accepted_only_twice() -> None:
+    app = Shell(screen(Server("- the same line\n" * 5)))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert "✗ no loop" in drawn(app)
+        await pilot.press("a")
+        assert "press a again" in status(app)
+        assert not app.answers
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0] is not None
+
+
+async def test_an_emptied_summary_is_never_accepted() -> None:
+    app = Shell(screen(kind="extract"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        await pilot.press("e")
+        app.screen.query_one(TextArea).text = "  \n"
+        await pilot.press("escape", "a", "a")
+        assert "empty" in status(app)
+        assert not app.answers
+
+
+async def test_agent_sdk_asks_the_sessions_own_model_when_the_first_fails() -> None:
+    session, plan = planned("agent-sdk-compact", min_keep=4)
+    session.facts.model = "own-model"
+    server = Server("## Decisions\n- none", fail=1)
+    app = Shell(ApplyScreen(session, plan, kind="anthropic", environ=ENVIRONMENT, transport=server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        assert "else own-model" in str(app.screen.query_one("#apply-where", Static).content)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert [body["model"] for body in server.bodies] == ["asked", "own-model"]
+        assert "overloaded" in status(app)
+        assert "own-model" in str(app.screen.query_one("#apply-summary").border_title)
+
+
+async def test_a_summarizer_without_a_key_says_what_it_lacks() -> None:
+    server = Server()
+    app = Shell(screen(server, environ={"CONTEXT_TUI_CONFIG": ""}))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        assert "ANTHROPIC_API_KEY" in str(app.screen.query_one("#apply-where", Static).content)
+        await pilot.press("enter")
+        assert not server.bodies
+        await pilot.press("1")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert app.first.kind == "extract"
+
+
+async def test_another_model_and_server_can_be_named() -> None:
+    app = Shell(screen())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("n")
+        app.screen.query_one(Input).value = "other"
+        await pilot.press("enter", "u")
+        app.screen.query_one(Input).value = "http://127.0.0.1:7777"
+        await pilot.press("enter")
+        assert "other at 127.0.0.1:7777" in str(app.screen.query_one("#apply-where", Static).content)
+
+
+async def test_a_click_chooses_the_summarizer() -> None:
+    app = Shell(screen())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.click("#apply-choices", offset=(8, 0))
+        await until(pilot, lambda: app.first.kind == "extract")
+
+
+async def test_a_plan_without_a_summary_is_carried_out_at_once() -> None:
+    session, plan = planned("defect-microcompact")
+    app = Shell(ApplyScreen(session, plan))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0].origin == "defect-microcompact"
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])
+async def test_it_fits_and_draws_nothing_a_terminal_acts_on(size: tuple[int, int]) -> None:
+    app = Shell(screen(Server(GOOD + "\x1b[31m[/] \x9b \u202e")))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        assert footer_fits(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        assert footer_fits(app)
+        await pilot.press("e")
+        shown = drawn(app)
+        assert min(app.first.query_one(f"#apply-{pane}").size.height for pane in ("head", "right")) >= 2
+    assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+
+
+def test_failed_checks_come_first_and_errors_before_warnings() -> None:
+    checks = [Check("a", True, "error", ""), Check("b", False, "warning", "w"), Check("c", False, "error", "[/]")]
+    assert check_lines(checks).plain.splitlines() == ["✗ c: [/]", "! b: w", "✓ a"]

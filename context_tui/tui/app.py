@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -126,5 +128,7 @@ def run(
     app = ContextTuiApp(
         what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo
     )
+    sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     app.run(mouse=mouse)
+    gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     return app.return_code or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from context_tui.session.session import Session
@@ -30,6 +31,7 @@ def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
     return [Jump(at, ", ".join(why)) for at, why in sorted(found.items())]
 
 
+@lru_cache(maxsize=4)
 def peak_of(session: Session) -> tuple[int, int] | None:
     """The message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
     facts = session.facts

@@ -11,6 +11,7 @@ from textual.message import Message
 from context_tui.errors import Error
 from context_tui.formats.base import Scanner
 from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.rows import Rows
 
 STEP = 0.025
 """Seconds of reading between two looks at whether it is still wanted."""
@@ -22,11 +23,11 @@ PACE = 0.3
 
 @dataclass
 class Read(Message):
-    """So much has been read; earlier messages changed from ``revised_from`` on, if any did."""
+    """So much has been read: the session so far, and its rows."""
 
     session: Session
+    rows: Rows
     progress: float
-    revised_from: int | None
     end: bool
 
 
@@ -53,17 +54,15 @@ def read(info: SessionInfo, post: Callable[[Message], object], stopped: Callable
 
 
 def _read(scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool]) -> None:
-    revised: int | None = None
-    length, posted = 0, -PACE
+    rows, posted = Rows(), -PACE
     while True:
         step = scanner.advance(STEP)
-        if step.revised_from is not None:
-            revised = step.revised_from if revised is None else min(revised, step.revised_from)
-        length += step.appended
+        session = scanner.session()
+        rows.grow(session, step.revised_from)
         end, now = step.end or stopped(), time.monotonic()
-        if end or (length and now - posted >= PACE):
-            post(Read(scanner.session(), scanner.progress, revised, end))
-            revised, posted = None, now
+        if end or (len(session) and now - posted >= PACE):
+            post(Read(session, rows.copy(), scanner.progress, end))
+            posted = now
         if end:
             return
         time.sleep(YIELD)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from itertools import accumulate
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
@@ -30,9 +31,25 @@ class Rows:
         self.turn = array("l")
         self.largest = 1
         self._compactions = 0
+        self._sums = array("q")
 
     def __len__(self) -> int:
         return len(self.message)
+
+    def copy(self) -> Rows:
+        """The rows as they are now, for another thread."""
+        other = Rows()
+        for name in ("message", "block", "tokens", "first", "turn"):
+            setattr(other, name, getattr(self, name)[:])
+        other.largest, other._compactions = self.largest, self._compactions
+        return other
+
+    @property
+    def sums(self) -> array[int]:
+        """Tokens of all rows before each one, and of all at the end."""
+        if len(self._sums) != len(self) + 1:
+            self._sums = array("q", accumulate(self.tokens, initial=0))
+        return self._sums
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
         """Follow a session that has grown, and changed from *revised_from* on."""
@@ -90,6 +107,7 @@ class Rows:
                 row -= 1
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
+            self._sums = array("q")
             del self.first[message:], self.turn[message:]
 
     def row_of(self, message: int, block: int = WHOLE) -> int:

@@ -61,7 +61,8 @@ class InspectorScreen(Reacting):
         self.what, self.asked = what, asked
         self.rows, self.hunt = Rows(), Hunt()
         self.reading = self.touched = self.fresh = False
-        self.view = _view(what if isinstance(what, Session) else from_messages([]), asked)
+        nothing = what if isinstance(what, Session) else replace(from_messages([]), info=what)
+        self.view = _view(nothing, asked)
         self.reader = Reader(self.view.session)
         self.marker = Marker(self.view.context, None)
         self._listed: array[int] | None = None
@@ -97,6 +98,7 @@ class InspectorScreen(Reacting):
             self.open(self.what)
         else:
             self.reading = True
+            self.query_one(HeaderBar).show(self.view.session, self.view.context)
             self.tell(notices.reading(self.view.session, 0.0))
             self.read_session(self.what)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from abc import abstractmethod
 from dataclasses import replace
 
@@ -28,6 +29,9 @@ from context_tui.tui.widgets.minimap import Minimap
 from context_tui.tui.widgets.parameters import ParameterPanel
 from context_tui.tui.widgets.scoreboard import Scoreboard
 from context_tui.tui.widgets.timeline import Timeline
+
+MANY = 20_000
+"""Messages from which on a session is kept out of the garbage collector's sight."""
 
 
 class Reacting(Dialogs):
@@ -82,8 +86,9 @@ class Reacting(Dialogs):
     @on(Read)
     def _read(self, event: Read) -> None:
         """Show what has been read so far."""
-        self.rows.grow(event.session, event.revised_from)
-        self.reader = Reader(event.session)
+        self.rows, self.reader = event.rows, Reader(event.session)
+        if len(event.session) > MANY:
+            gc.freeze()  # looking for garbage among a million numbers would be felt
         if event.end:
             self.open(event.session)
             return

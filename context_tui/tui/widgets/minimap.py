@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from rich.segment import Segment
 from rich.style import Style
@@ -35,7 +34,7 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
     total = len(rows)
     if not total or lines <= 0:
         return []
-    sums = array("q", accumulate(rows.tokens, initial=0))
+    sums = rows.sums
     bounds = [total * line // lines for line in range(lines + 1)]
     changed: dict[int, dict[str, int]] = {}
     if plan is not None:

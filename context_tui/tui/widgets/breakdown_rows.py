@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.tokens.breakdown import Breakdown, category_of
+from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import bytes4
 from context_tui.tui.widgets.gauge import LOOKS
 
@@ -89,13 +90,18 @@ def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Ro
 
 def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[tuple[int, Row]]:
     """The largest blocks of a context."""
-    facts, replaced = context.facts, context.replaced
-    sizes = (
-        (replaced[row].size // 4 if row in replaced else bytes4(facts, row), -place, message, row)
-        for place, message in enumerate(context.order)
-        for row in facts.blocks_of(message)
-    )
-    for tokens, place, message, row in heapq.nlargest(count, sizes):
+    facts, replaced, totals = context.facts, context.replaced, measured(context).tokens
+    largest: list[tuple[int, int, int, int]] = []
+    for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
+        if len(largest) == count and totals[place] <= largest[0][0]:
+            break  # no block of the other messages is larger than those that were found
+        message = context.order[place]
+        for row in facts.blocks_of(message):
+            tokens = replaced[row].size // 4 if row in replaced else bytes4(facts, row)
+            heapq.heappush(largest, (tokens, -place, message, row))
+            if len(largest) > count:
+                heapq.heappop(largest)
+    for tokens, place, message, row in sorted(largest, reverse=True):
         if tokens:
             category = category_of(facts, message, row)
             share = tokens / total if total else 0.0

@@ -30,7 +30,9 @@ def window_words(window: Window, width: int) -> str:
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
-def title_line(session: Session, turns: int, requests: int, at: int, live: bool, width: int) -> list[Run]:
+def title_line(
+    session: Session, window: Window, turns: int, requests: int, at: int, live: bool, width: int
+) -> list[Run]:
     """What is open, with counts; the point at the right edge."""
     info = session.info
     name = PurePath(info.path).name or info.title or "session"
@@ -42,7 +44,7 @@ def title_line(session: Session, turns: int, requests: int, at: int, live: bool,
         (7, (" " + plural(len(session), "message"), "")),
         (3, (plural(turns, "turn"), MUTED)),
         (2, (plural(requests, "request"), MUTED)),
-        (8, (window_words(session.window, width), WARN)),
+        (8, (window_words(window, width), WARN)),
     ]
     if session.origin:
         ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
@@ -70,6 +72,7 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._recorded = Recorded((), ())
         self._turns = 0
+        self._window = Window(0, "")
         self._at = 0
         self._live = False
         self._level: Level | None = None
@@ -91,14 +94,16 @@ class HeaderBar(Widget):
             fit: ``fit_at`` of this point, None while it is not known.
         """
         if session is not self.session:
+            # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
+            self._window = session.window
         usage = recorded_usage(context)
         self._at, self._live, self._parts = context.at, live, parts
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
             (parts or {}).get("not_in_file") or None,
-            session.window,
+            self._window,
             fit,
             bool(self._recorded.tokens),
         )
@@ -121,7 +126,7 @@ class HeaderBar(Widget):
         if session is None or level is None or not width:
             return Content("")
         size, detail = self._layout(width)
-        top = title_line(session, self._turns, len(self._recorded.tokens), self._at, self._live, width)
+        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, self._live, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *legend(self._recorded, level.window.tokens, detail)]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []

@@ -48,7 +48,8 @@ def outcome_of(plan: Plan) -> Outcome:
     """The totals of a plan; counted once for each."""
     found = _kept.get(plan)
     if found is None:
-        truncates = any(change.action == "truncate" for change in plan.changes.values())
+        first = next(iter(plan.changes.values()), None)  # a policy does one thing to all of them
+        truncates = first is not None and first.action == "truncate"
         found = _kept[plan] = Outcome(
             "cuts short" if truncates else "clears",
             len(plan.changes),

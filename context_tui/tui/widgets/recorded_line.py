@@ -36,8 +36,14 @@ class Recorded:
 @lru_cache(maxsize=4)
 def first_at(recorded: Recorded, window: int) -> dict[int, int | None]:
     """For each tick, the message at which a request first had that part of the window."""
-    pairs = list(zip(recorded.tokens, recorded.messages, strict=True))
-    return {tick: next((m for tokens, m in pairs if tokens * 100 >= window * tick), None) for tick in TICKS}
+    most = recorded.tokens[recorded.peak] if recorded.tokens else 0
+    found: dict[int, int | None] = {}
+    for tick in TICKS:
+        limit = window * tick / 100
+        rows = (row for row, tokens in enumerate(recorded.tokens) if tokens >= limit) if most >= limit else iter(())
+        row = next(rows, None)
+        found[tick] = None if row is None else recorded.messages[row]
+    return found
 
 
 def recorded_of(session: Session) -> Recorded:

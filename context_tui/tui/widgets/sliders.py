@@ -161,7 +161,7 @@ def value_at(scale: Scale, cell: int, width: int) -> Number:
 def track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:
     """The track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
     if width < 3:
-        return [("●"[:width], style)]
+        return [("●".ljust(width)[:width], style)]
     knob = knob_at(scale, value, width)
     tick = knob_at(scale, default, width) if default is not None else -1
     line = ["┴" if cell == tick else "━" if cell < knob else "─" for cell in range(1, width - 1)]

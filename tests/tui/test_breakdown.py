@@ -1,0 +1,174 @@
+"""The breakdown: its rows in both orders, at any width, and what choosing one posts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import on
+
+from context_tui.session.memory import from_messages
+from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.rulers import bytes4
+from context_tui.tui.widgets.breakdown import BreakdownView, row_line
+from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
+from context_tui.tui.widgets.draw import cells
+from tests.tui.tuning import Alone, sample
+
+SESSION = sample(40, 8)
+CONTEXT = SESSION.context_at()
+PARTS = breakdown(CONTEXT, not_in_file(SESSION))
+
+
+class Parts(Alone):
+    """The breakdown of the sample."""
+
+    def __init__(self, ascii: bool = False, theme: str = "textual-dark") -> None:
+        self.view = BreakdownView(ascii=ascii)
+        super().__init__(self.view, theme)
+        self.got: list[tuple[str, Any]] = []
+
+    def on_mount(self) -> None:
+        """Show it, ready for keys."""
+        super().on_mount()
+        self.view.show(CONTEXT, PARTS)
+        self.view.focus()
+
+    @on(BreakdownView.Filter)
+    def filtered(self, event: BreakdownView.Filter) -> None:
+        """Keep the filter."""
+        self.got.append((event.kind, event.value))
+
+    @on(BreakdownView.Goto)
+    def went(self, event: BreakdownView.Goto) -> None:
+        """Keep the place."""
+        self.got.append(("goto", (event.message, event.block)))
+
+
+def section(rows: list[Row], heading: str) -> list[Row]:
+    """The rows below a heading."""
+    start = next(n for n, row in enumerate(rows) if row.text == heading) + 1
+    end = next((n for n in range(start, len(rows)) if rows[n].note), len(rows))
+    return [row for row in rows[start:end] if row.tokens is not None]
+
+
+def test_sections_hold_what_the_breakdown_found() -> None:
+    rows = rows_of(CONTEXT, PARTS)
+    assert sum(row.tokens or 0 for row in section(rows, "by category")) == sum(PARTS.by_category.values())
+    tools = section(rows, "by tool")
+    assert [(row.value, row.tokens) for row in tools] == [(each.tool, each.result_tokens) for each in PARTS.by_tool]
+    reads = section(rows, "read more than once")
+    assert [(row.value, row.tokens) for row in reads] == [(each.path, each.wasted) for each in PARTS.duplicate_reads]
+
+
+@pytest.mark.parametrize("heading", ["by category", "by tool", "largest blocks", "read more than once"])
+def test_both_orders_hold_the_same_rows(heading: str) -> None:
+    by_size, by_file = (section(rows_of(CONTEXT, PARTS, order), heading) for order in (True, False))
+    assert {row.text for row in by_size} == {row.text for row in by_file}
+    sizes = [row.tokens or 0 for row in by_size]
+    assert sizes == sorted(sizes, reverse=True)
+    if heading == "largest blocks":
+        assert [row.message for row in by_file] == sorted(row.message for row in by_file)
+
+
+@given(st.lists(st.lists(st.integers(0, 400), max_size=4), max_size=30), st.integers(1, 12))
+def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "x" * size} for size in blocks]} for blocks in sizes
+    ]
+    context = from_messages(messages).context_at()
+    rows = [row.tokens for _, row in offenders(context, 1, count)]
+    everything = sorted((bytes4(context.facts, row) for row in range(len(context.facts.kind))), reverse=True)
+    assert sorted(rows, key=lambda tokens: -(tokens or 0)) == [tokens for tokens in everything[:count] if tokens]
+
+
+def test_an_empty_context_has_words() -> None:
+    context = from_messages([]).context_at()
+    rows = rows_of(context, breakdown(context))
+    assert all(row.tokens is None and not row.kind for row in rows)
+    assert {"nothing in this context", "no tool was called", "no blocks", "nothing was read twice"} <= {
+        row.text for row in rows
+    }
+
+
+@given(st.sampled_from(rows_of(CONTEXT, PARTS)), st.integers(24, 200), st.booleans(), st.booleans())
+def test_rows_have_the_width(row: Row, width: int, here: bool, ascii: bool) -> None:
+    assert cells(row_line(row, width, here, ascii)) == width
+
+
+async def test_rows_filter_and_go() -> None:
+    app = Parts()
+    async with app.run_test(size=(100, 40)) as pilot:
+        rows = app.view.rows
+        await pilot.press("enter", "down", "enter")
+        assert app.got == [("category", "tool_result"), ("category", "assistant")]
+        tool = next(n for n, row in enumerate(rows) if row.kind == "tool")
+        await pilot.click(app.view, offset=(5, tool))
+        block = next(n for n, row in enumerate(rows) if row.kind == "message")
+        await pilot.click(app.view, offset=(5, block))
+        await pilot.press("end", "enter")
+        assert app.got[2:] == [
+            ("tool", rows[tool].value),
+            ("goto", (rows[block].message, rows[block].block)),
+            ("path", rows[-1].value),
+        ]
+
+
+async def test_the_order_can_be_changed() -> None:
+    app = Parts()
+    async with app.run_test(size=(100, 20)) as pilot:
+        before = [row.text for row in app.view.rows]
+        await pilot.press("s")
+        assert [row.text for row in app.view.rows] != before
+        await pilot.press("s")
+        assert [row.text for row in app.view.rows] == before
+
+
+async def test_the_cursor_stays_in_sight() -> None:
+    app = Parts()
+    async with app.run_test(size=(100, 10)) as pilot:
+        await pilot.press("end")
+        await pilot.pause()
+        assert app.view.scroll_offset.y + 10 >= len(app.view.rows)
+        await pilot.press("home")
+        await pilot.pause()
+        assert app.view.scroll_offset.y == 0
+
+
+async def test_hostile_names_are_only_text() -> None:
+    name = "[/red]\x1b]0;title\x07\u202ename"
+    messages = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": name, "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "x" * 400}]},
+    ]
+    context = from_messages(messages).context_at()
+    app = Parts()
+    async with app.run_test(size=(100, 30)):
+        app.view.show(context, breakdown(context))
+        drawn = "".join(app.view.render_line(y).text for y in range(len(app.view.rows)))
+        assert "[/red]·name" in drawn and all(character.isprintable() for character in drawn)
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark", "ansi-light", "catppuccin-latte"])
+async def test_every_theme_can_draw_it(theme: str) -> None:
+    app = Parts(theme=theme)
+    async with app.run_test(size=(100, 30)):
+        assert "tool results" in app.view.render_line(1).text
+
+
+def test_snapshot_wide(snap_compare: Any) -> None:
+    """Four sections, numbers in columns, bars in the shades of the gauge."""
+    assert snap_compare(Parts(), terminal_size=(140, 34))
+
+
+def test_snapshot_80_light(snap_compare: Any) -> None:
+    """80 columns: bars stay, counts stay, the scroll bar covers nothing."""
+    assert snap_compare(Parts(theme="textual-light"), terminal_size=(80, 24))
+
+
+def test_snapshot_60_ascii(snap_compare: Any) -> None:
+    """60 columns in ASCII, with a theme of the terminal's own colours."""
+    assert snap_compare(Parts(ascii=True, theme="ansi-dark"), terminal_size=(60, 24))

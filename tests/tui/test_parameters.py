@@ -1,0 +1,232 @@
+"""The parameter panel in an app: keys, typing, the mouse, what it posts and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from textual import on
+from textual.pilot import Pilot
+
+from context_tui.policies.moment import moment_of
+from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.tui.widgets.parameters import ParameterPanel
+from tests.tui.tuning import Alone, sample
+
+SESSION = sample()
+MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
+
+
+def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
+    """Show a policy at these settings on the sample, and the curve of the chosen one."""
+    context = SESSION.context_at()
+    params, moment = params_for(POLICIES[policy], values), moment_of(context, SESSION.window, len(SESSION))
+    panel.show(policy, params, context, moment, plan(SESSION, policy, force=True, **values), first=first)
+    points = panel.curve_values(panel.selected)
+    if points:
+        panel.show_curve(
+            panel.selected, points, POLICIES[policy].curve(context, params, moment, panel.selected, points)
+        )
+
+
+class Tuner(Alone):
+    """An app that does what the inspector does: a changed setting comes back as a new plan."""
+
+    def __init__(self, policy: str, ascii: bool = False, theme: str = "textual-dark", **values: Any) -> None:
+        self.panel = ParameterPanel(ascii=ascii)
+        super().__init__(self.panel, theme)
+        self.policy, self.values = policy, values
+        self.changed: list[tuple[str, Any]] = []
+        self.answer = True
+
+    def on_mount(self) -> None:
+        """Show the policy, ready for keys."""
+        super().on_mount()
+        show(self.panel, self.policy, **self.values)
+        self.panel.rows.focus()
+
+    @on(ParameterPanel.Changed)
+    def changed_one(self, event: ParameterPanel.Changed) -> None:
+        """Plan again."""
+        self.changed.append((event.name, event.value))
+        self.values[event.name] = event.value
+        if self.answer:
+            show(self.panel, self.policy, 44, **self.values)
+
+    @on(ParameterPanel.Selected)
+    def selected_one(self, event: ParameterPanel.Selected) -> None:
+        """Give it the curve that it asks for."""
+        show(self.panel, self.policy, 44, **self.values)
+
+
+def text_of(app: Tuner) -> str:
+    """What the outcome says."""
+    return app.panel.outcome.render().plain
+
+
+@pytest.mark.parametrize(
+    ("policy", "keys", "changed"),
+    [
+        (MICRO, ["right"], [("keep_recent_turns", 4)]),
+        (MICRO, ["shift+right", "left"], [("keep_recent_turns", 13), ("keep_recent_turns", 12)]),
+        (MICRO, ["down", "right", "backspace"], [("min_clear_tokens", 768), ("min_clear_tokens", 512)]),
+        (MICRO, ["down", "2", "k", "enter"], [("min_clear_tokens", 2_000)]),
+        (MICRO, ["down", "7", "7", "backspace", "enter"], [("min_clear_tokens", 7)]),
+        (MICRO, ["down", "7", "escape", "enter"], []),
+        (MICRO, ["9", "9", "9", "9", "enter"], []),
+        (MICRO, ["down", "down", "5", "5", "%", "enter"], [("microcompact_ratio", 0.55)]),
+        (FULL, ["left"], [("threshold", 150_000)]),
+        (FULL, ["down", "space", "left"], [("assistant_boundary", True), ("assistant_boundary", False)]),
+    ],
+    ids=["step", "ten", "default", "typed", "corrected", "cancelled", "refused", "ratio", "derived", "switch"],
+)
+async def test_keys_set_values(policy: str, keys: list[str], changed: list[tuple[str, Any]]) -> None:
+    app = Tuner(policy)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.changed == changed
+
+
+async def test_a_tool_is_ticked_off_and_on() -> None:
+    app = Tuner(KODA)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press("down", "down", "down", "right", "space")
+        await pilot.pause()
+        (_, tools), *_ = app.changed
+        assert "mcp__jira__search" in tools
+        await pilot.press("space")
+        assert "mcp__jira__search" not in app.changed[1][1]
+
+
+async def test_keys_that_come_faster_than_plans_are_not_lost() -> None:
+    app = Tuner(MICRO)
+    app.answer = False
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press("right", "right", "right")
+        await pilot.pause()
+        assert [value for _, value in app.changed] == [4, 5, 6]
+
+
+async def test_a_wrong_value_is_answered_in_words() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press("0", "enter")
+        await pilot.pause()
+        said = " ".join(app.panel.rows.render().plain.split())
+        assert "not taken: keep_recent_turns: it must be at least 1" in said
+        await pilot.press("escape")
+        assert "not taken" not in app.panel.rows.render().plain
+
+
+async def test_the_difference_is_named_and_stays_until_the_next() -> None:
+    app = Tuner(MICRO, min_clear_tokens=512)
+    async with app.run_test(size=(160, 8)) as pilot:
+        await pilot.press("down", "right")
+        await pilot.pause()
+        assert "min_clear_tokens 512 → 768: " in text_of(app)
+        show(app.panel, MICRO, -1, **app.values)
+        assert "min_clear_tokens 512 → 768: " in text_of(app)
+        assert "nowhere in this session" in text_of(app)
+        show(app.panel, KODA)
+        assert "512" not in text_of(app)
+
+
+async def test_the_mouse_sets_steps_and_drags() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)) as pilot:
+        columns = app.panel.rows.columns
+        await pilot.click(app.panel.rows, offset=(columns.track_at + columns.track - 2, 1))
+        assert app.panel.selected == "min_clear_tokens"
+        assert app.changed[-1][1] == app.panel.rows.controls[1].scale.reach  # type: ignore[union-attr]
+        await pilot.mouse_down(app.panel.rows, offset=(columns.track_at + 1, 0))
+        await pilot.hover(app.panel.rows, offset=(columns.track_at + 9, 0))
+        await pilot.mouse_up(app.panel.rows, offset=(columns.track_at + 9, 0))
+        dragged = [value for name, value in app.changed if name == "keep_recent_turns"]
+        assert dragged[0] == 1 and dragged[-1] > 3
+        count = len(app.changed)
+        await pilot.hover(app.panel.rows, offset=(columns.track_at + 2, 0))
+        assert len(app.changed) == count
+
+
+async def test_a_tool_can_be_clicked() -> None:
+    app = Tuner(KODA)
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.click(app.panel.rows, offset=(4, 3))
+        await pilot.click(app.panel.rows, offset=(4, 4))
+        await pilot.pause()
+        assert [name for name, _ in app.changed] == ["compactable_tools"]
+        assert "Read" not in app.changed[0][1]
+
+
+async def test_no_plan_says_why() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)):
+        context = SESSION.context_at()
+        moment = moment_of(context, SESSION.window, len(SESSION))
+        params = params_for(POLICIES[MICRO], {})
+        app.panel.show(MICRO, params, context, moment, None, trouble="chain: no policies")
+        assert text_of(app) == "no plan: chain: no policies"
+
+
+async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:
+    for policy in POLICIES:
+        app = Tuner(policy)
+        async with app.run_test(size=(120, 8)):
+            for control in app.panel.rows.controls:
+                values = app.panel.curve_values(control.name)
+                assert len(values) <= 60
+                if control.kind == "number":
+                    assert control.shown(app.panel.rows.values[control.name]) in values
+
+
+async def test_an_answer_for_another_setting_is_ignored() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)):
+        app.panel.show_curve("min_clear_tokens", [1, 2], [3, 4])
+        assert app.panel.curve.name_shown == "keep_recent_turns"
+
+
+Press = Callable[[Pilot[None]], Coroutine[Any, Any, None]]
+
+
+def press(*keys: str) -> Press:
+    """Press these keys before the picture is taken."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await pilot.press(*keys)
+        await pilot.pause()
+
+    return run
+
+
+def test_snapshot_wide(snap_compare: Any) -> None:
+    """Sliders left, result, difference, trigger and curve right; numbers in columns, a tick at the default."""
+    assert snap_compare(Tuner(MICRO), run_before=press("down", "right", "right"), terminal_size=(160, 8))
+
+
+def test_snapshot_80_light(snap_compare: Any) -> None:
+    """The same in 80 columns on a light theme: nothing runs into its neighbour."""
+    app = Tuner(MICRO, theme="textual-light")
+    assert snap_compare(app, run_before=press("down", "right"), terminal_size=(80, 8))
+
+
+def test_snapshot_60(snap_compare: Any) -> None:
+    """Settings above, outcome below."""
+    assert snap_compare(Tuner(FULL), run_before=press("down"), terminal_size=(60, 11))
+
+
+def test_snapshot_ascii(snap_compare: Any) -> None:
+    """Nothing but ASCII, the typed number with its cursor."""
+    assert snap_compare(Tuner(MICRO, ascii=True), run_before=press("down", "1", "5"), terminal_size=(100, 8))
+
+
+def test_snapshot_tools(snap_compare: Any) -> None:
+    """Tools with boxes and tokens, the one under the cursor reversed."""
+    assert snap_compare(Tuner(KODA), run_before=press("down", "down", "down", "right"), terminal_size=(120, 8))
+
+
+def test_snapshot_chain(snap_compare: Any) -> None:
+    """Settings below the policy that they belong to, marks where rows are out of sight."""
+    assert snap_compare(Tuner("chain"), run_before=press(*["down"] * 5), terminal_size=(120, 8))

@@ -1,0 +1,269 @@
+"""The pure parts of the parameter panel: scales, steps, typed values, tracks, controls, words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from context_tui.policies.moment import moment_of
+from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.tui.widgets.controls import Control, controls_of, value_of
+from context_tui.tui.widgets.curve import curve_lines
+from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
+from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.setting_paint import columns_for, items, row
+from context_tui.tui.widgets.sliders import Scale, knob_at, number, parse, scale_of, track, value_at
+from tests.tui.tuning import sample
+
+UNITS = ("tokens", "bytes", "seconds", "turns", "results", "%")
+
+
+@st.composite
+def scales(draw: st.DrawFn) -> tuple[Scale, int | None]:
+    """A scale of whole numbers with its default."""
+    low = draw(st.integers(0, 10))
+    high = draw(st.integers(low + 1, 10_000_000))
+    default = draw(st.none() | st.integers(low, high))
+    unit = draw(st.sampled_from(UNITS))
+    return scale_of(low, high, default, draw(st.integers(0, 10_000_000)), unit), default
+
+
+@given(scales(), st.data())
+def test_steps_move_and_come_to_an_end(given: tuple[Scale, int | None], data: st.DataObject) -> None:
+    scale, _ = given
+    value = data.draw(st.integers(int(scale.low), int(scale.high)))
+    steps = data.draw(st.sampled_from((1, -1, 10, -10)))
+    after = scale.next(value, steps)
+    assert scale.low <= after <= scale.high and isinstance(after, int)
+    if steps > 0:
+        assert after > value or value == scale.high
+    else:
+        assert after < value or value == scale.low
+    while scale.rungs and value < scale.high:
+        value = int(scale.next(value, 10))
+    assert not scale.rungs or value == scale.high
+
+
+@given(scales(), st.data(), st.integers(0, 60))
+def test_a_track_has_its_width_and_one_knob(given: tuple[Scale, int | None], data: st.DataObject, width: int) -> None:
+    scale, default = given
+    value = data.draw(st.integers(int(scale.low), int(scale.high)))
+    drawn = "".join(text for text, _ in track(scale, value, default, width, ""))
+    assert len(drawn) == width and drawn.count("●") == min(width, 1)
+    if width >= 3:
+        assert drawn[knob_at(scale, value, width)] == "●"
+
+
+@given(scales(), st.integers(3, 60), st.data())
+def test_a_click_sets_what_is_under_it(given: tuple[Scale, int | None], width: int, data: st.DataObject) -> None:
+    scale, _ = given
+    cell = data.draw(st.integers(-3, width + 3))
+    value = value_at(scale, cell, width)
+    assert scale.low <= value <= scale.high
+    if not scale.log and 1 <= cell < width - 1 and scale.reach - scale.low >= width:
+        assert abs(knob_at(scale, value, width) - cell) <= 1
+
+
+@given(scales(), st.integers(2, 60))
+def test_curve_values_ascend_and_are_allowed(given: tuple[Scale, int | None], count: int) -> None:
+    scale, _ = given
+    values = scale.spread(count)
+    assert 1 <= len(values) <= count and values == sorted(set(values))
+    assert all(scale.low <= value <= scale.high for value in values)
+
+
+def test_token_steps_are_round_and_meet_the_default() -> None:
+    scale = scale_of(0, 1_000_000, 512, 6_000, "tokens")
+    assert [scale.next(512, steps) for steps in (1, 2, -1, -2)] == [768, 1_024, 384, 256]
+    budget = scale_of(1, 10_000_000, 160_000, 200_000, "tokens")
+    assert [budget.next(160_000, steps) for steps in (1, 2, -1, 10)] == [200_000, 300_000, 150_000, 3_000_000]
+    assert budget.next(155_555, 1) == 160_000
+
+
+def test_counts_step_by_one_and_ratios_by_a_hundredth() -> None:
+    assert scale_of(1, 1_000, 3, 37, "turns").next(3, 1) == 4
+    ratio = scale_of(0.01, 1.0, 0.6, 0, "of window")
+    assert ratio.next(0.6, 1) == 0.61 and ratio.next(0.6, -10) == 0.5 and ratio.next(0.05, -10) == 0.01
+
+
+@given(st.integers(0, 10_000_000))
+def test_a_shown_number_can_be_typed_back(value: int) -> None:
+    assert parse(number(value), 0, 10_000_000) == value
+    assert parse(number(value / 10_000_000), 0.0, 1.0) == round(value / 10_000_000, 4)
+
+
+@given(st.text(max_size=12))
+def test_any_text_gives_an_allowed_value_or_words(text: str) -> None:
+    try:
+        value = parse(text, 1, 1_000)
+    except ValueError as problem:
+        assert str(problem).startswith(("it must be", "“"))
+    else:
+        assert value is not None and 1 <= value <= 1_000
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1_500", 1_500), ("1.5k", 1_500), ("2M", 2_000_000), ("none", None), (" 7 ", 7)]
+)
+def test_typed_values(text: str, value: int | None) -> None:
+    assert parse(text, 0, 10_000_000, optional=True) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("0", "at least 1"), ("1001", "at most 1,000"), ("2.5", "whole"), ("1e999", "not a number"), ("nan", "not a")],
+)
+def test_what_is_wrong_is_said_in_words(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse(text, 1, 1_000)
+
+
+def test_a_percentage_is_a_ratio_where_one_is_wanted() -> None:
+    assert parse("60%", 0.01, 1.0) == 0.6
+    assert parse("60%", 0, 100) == 60
+
+
+RUNS = st.lists(st.tuples(st.text(st.sampled_from("ab 漢字é…→"), max_size=9), st.just("")), max_size=6)
+
+
+@given(RUNS, st.integers(0, 40))
+def test_lines_have_the_width_that_was_asked_for(runs: list[Run], width: int) -> None:
+    assert cells(clip(runs, width)) <= width
+    assert cells(pad(runs, width)) == width
+    assert cells(spread([(n, run) for n, run in enumerate(runs)], [("end", "")], width)) <= width
+    text = "".join(text for text, _ in runs)
+    assert cells([(short(text, width), "")]) <= width and cells([(short_path(text, width), "")]) <= width
+
+
+@given(st.lists(RUNS, max_size=4), st.integers(4, 40))
+def test_flowing_text_keeps_its_words(parts: list[list[Run]], width: int) -> None:
+    lines = flow(parts, width)
+    assert all(cells(line) <= width for line in lines)
+    lines = flow([[("ab", ""), (" cd ef ", ""), ("gh", "")]], width)
+    assert "\n".join("".join(text for text, _ in line) for line in lines).split() == ["ab", "cd", "ef", "gh"]
+
+
+@given(st.floats(0, 1), st.integers(0, 30))
+def test_a_bar_shows_what_is_there(share: float, width: int) -> None:
+    full, rest = bar(share, width)
+    assert len(full) + len(rest) == width and (bool(full) == (share > 0) or not width)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
+    session = sample()
+    context = session.context_at()
+    params = params_for(POLICIES[policy], {})
+    controls = controls_of(policy, params, context, moment_of(context, session.window, len(session)))
+    names = {control.name for control in controls}
+    if policy == "chain":
+        assert {"policies", "defect-microcompact.min_clear_tokens", "defect-compact.threshold"} <= names
+    else:
+        assert names == set(type(params).model_fields)
+    values = {control.name: value_of(params, control.name) for control in controls}
+    for control in controls:
+        value = values[control.name]
+        assert value == control.default or policy == "chain"
+        for width in (20, 40, 90):
+            drawn = row(control, value, columns_for(controls, values, width), width, True, None)
+            assert cells(drawn) == width
+
+
+def test_what_is_not_set_shows_what_is_derived() -> None:
+    session = sample()
+    context = session.context_at()
+    moment = moment_of(context, session.window, len(session))
+    control = controls_of("defect-compact", params_for(POLICIES["defect-compact"], {}), context, moment)[0]
+    assert (control.name, control.default, control.derived, control.shown(None)) == (
+        "threshold",
+        None,
+        170_000,
+        170_000,
+    )
+
+
+def test_a_chain_reads_the_settings_of_its_policies() -> None:
+    params = params_for(POLICIES["chain"], {"defect-microcompact.min_clear_tokens": 99})
+    assert value_of(params, "defect-microcompact.min_clear_tokens") == 99
+    assert value_of(params, "defect-compact.compact_ratio") == 0.85
+
+
+def test_tools_are_listed_with_their_tokens_largest_first() -> None:
+    session = sample()
+    context = session.context_at()
+    moment = moment_of(context, session.window, len(session))
+    controls = controls_of("koda-microcompact", params_for(POLICIES["koda-microcompact"], {}), context, moment)
+    tools = next(control for control in controls if control.kind == "list")
+    assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
+    lines, spots = items(tools.entries, tools.default, 30, 2)
+    assert all(cells(line) <= 30 for line in lines) and len(spots) == 5
+    assert [spot.line for spot in spots] == sorted(spot.line for spot in spots)
+
+
+def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
+    """The outcome of the picture."""
+    return Outcome("clears", results, 61, cut, 100, 118_900, after, fires)
+
+
+def text(parts: list[list[Run]]) -> str:
+    """Parts as they read."""
+    return "   ".join("".join(text for text, _ in part) for part in parts)
+
+
+def test_the_result_reads_as_in_the_picture() -> None:
+    assert text(result_parts(outcome())) == "clears 14 of 61 results   est. 118,900 → 79,876   (−39,024, 33 %)"
+    assert "summarises 88 of 100 messages   est. 118,900 → 79,876 + the summary" in text(result_parts(outcome(0, 88)))
+    assert text(result_parts(outcome(0))) == "changes nothing: no reason given"
+
+
+@pytest.mark.parametrize(
+    ("change", "old", "new", "words"),
+    [
+        (
+            ("min_clear_tokens", 512, 1024),
+            outcome(),
+            outcome(11, after=81_986),
+            "512 → 1,024: 3 fewer results, +2,110 tokens",
+        ),
+        (("threshold", None, 90_000), outcome(0, 80), outcome(0, 81), "none → 90,000: 1 more message summarised"),
+        (("assistant_boundary", False, True), outcome(), outcome(), "off → on: no difference here"),
+        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: it would no longer fire"),
+        (("tools", ("Read", "Bash"), ("Bash",)), outcome(), outcome(13), "tools −Read: 1 fewer result"),
+        (
+            ("clear", (), ((12, 0),)),
+            outcome(0),
+            outcome(1, after=118_899),
+            "clear +12:0: 1 more result, +39,023 tokens",
+        ),
+    ],
+    ids=["tokens", "none", "switch", "trigger", "list", "marks"],
+)
+def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new: Outcome, words: str) -> None:
+    assert words in "".join(text for text, _ in difference([change], old, new))
+
+
+def test_the_trigger_says_where_it_would_have_fired() -> None:
+    made = plan(sample(), "defect-microcompact")
+    assert text(trigger_parts(made.trigger, 1_204)).startswith(
+        "would not fire; first at message 1,204, press }: believed"
+    )
+    assert "; nowhere in this session: " in text(trigger_parts(made.trigger, -1))
+    assert "message" not in text(trigger_parts(made.trigger, None))
+    assert outcome_of(made).fires is False
+
+
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=60), st.integers(0, 100), st.integers(0, 6), st.data())
+def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height: int, data: st.DataObject) -> None:
+    values = list(range(len(tokens)))
+    current = data.draw(st.sampled_from(values))
+    lines = curve_lines("x", values, tokens, current, width, height)
+    assert len(lines) <= height and all(cells(line) <= width for line in lines)
+    if len(set(tokens)) > 1 and height >= 2 and width >= 40:
+        assert len(lines) == height and f"▲ {current}" in "".join(text for text, _ in lines[-1])
+
+
+def test_a_list_has_no_range() -> None:
+    assert Control("tools", "list", "", "tools", ()).range_words() == ""

@@ -1,0 +1,109 @@
+"""The scoreboard: a line for each policy, at any width, and choosing one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import on
+
+from context_tui.compaction.plan import Plan
+from context_tui.policies.registry import POLICIES, plan
+from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.scoreboard import Scoreboard, ScoreRow, columns_for, heading, score_line, score_rows
+from tests.tui.tuning import Alone, sample
+
+SESSION = sample()
+PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in POLICIES}
+
+
+class Scores(Alone):
+    """The scoreboard of the sample."""
+
+    def __init__(self, current: str = "defect-compact", ascii: bool = False, theme: str = "textual-dark") -> None:
+        self.board = Scoreboard(ascii=ascii)
+        super().__init__(self.board, theme)
+        self.current = current
+        self.chosen: list[str] = []
+
+    def on_mount(self) -> None:
+        """Show it, ready for keys."""
+        super().on_mount()
+        self.board.show(score_rows(PLANS.get), self.current)
+        self.board.focus()
+
+    @on(Scoreboard.Chosen)
+    def chose(self, event: Scoreboard.Chosen) -> None:
+        """Keep what was chosen."""
+        self.chosen.append(event.policy)
+
+
+def test_a_line_for_every_policy_from_its_plan() -> None:
+    rows = {row.policy: row for row in score_rows(PLANS.get)}
+    assert list(rows) == list(POLICIES)
+    micro = rows["defect-microcompact"]
+    made = PLANS["defect-microcompact"]
+    assert made and (micro.before, micro.after) == (made.tokens_before, made.tokens_after)
+    assert micro.does == "clears 9 of 29 results" and not micro.waits and micro.fires is False
+    assert rows["defect-compact"].waits and rows["manual"].fires is None and not rows["manual"].does
+
+
+def test_what_has_no_plan_says_why() -> None:
+    rows = score_rows({**PLANS, "chain": None}.get, {"chain": "chain: no policies"}.__getitem__)
+    assert rows[-1].trouble == "chain: no policies" and rows[-1].policy == "chain"
+
+
+ROWS = st.builds(
+    ScoreRow,
+    st.sampled_from(list(POLICIES)),
+    st.sampled_from([True, False, None]),
+    st.sampled_from(["", "clears 9 of 29 results", "clears 9 of 29 results, summarises 44 of 68 messages"]),
+    st.integers(0, 10_000_000),
+    st.integers(0, 10_000_000),
+    st.booleans(),
+    st.sampled_from(["", "chain: no policies"]),
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=7), st.integers(36, 200))
+def test_lines_have_the_width(rows: list[ScoreRow], width: int) -> None:
+    columns = columns_for(rows, width)
+    assert cells(heading(columns, width)) == width
+    assert all(cells(score_line(n, row, n == 2, columns, width)) == width for n, row in enumerate(rows))
+
+
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [(["1"], ["defect-microcompact"]), (["down", "up"], ["koda-microcompact", "defect-compact"]), (["2", "9"], [])],
+    ids=["digit", "arrows", "same"],
+)
+async def test_keys_choose(keys: list[str], chosen: list[str]) -> None:
+    app = Scores()
+    async with app.run_test(size=(80, 10)) as pilot:
+        await pilot.press(*keys)
+        assert app.chosen == chosen
+
+
+async def test_a_click_chooses() -> None:
+    app = Scores()
+    async with app.run_test(size=(80, 10)) as pilot:
+        await pilot.click(app.board, offset=(10, 0))
+        await pilot.click(app.board, offset=(10, 7))
+        assert app.chosen == ["chain"]
+
+
+def test_snapshot_wide(snap_compare: Any) -> None:
+    """Columns that line up, bars of what is left, the current policy marked by a sign too."""
+    assert snap_compare(Scores(), terminal_size=(160, 9))
+
+
+def test_snapshot_80_ascii(snap_compare: Any) -> None:
+    """80 columns, light, ASCII."""
+    assert snap_compare(Scores("chain", ascii=True, theme="textual-light"), terminal_size=(80, 9))
+
+
+def test_snapshot_44(snap_compare: Any) -> None:
+    """As a side bar: name, fires, less."""
+    assert snap_compare(Scores(), terminal_size=(44, 9))

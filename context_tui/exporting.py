@@ -8,11 +8,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 
 from context_tui.compaction.pairs import mend
 from context_tui.errors import Error, ExitCode
 from context_tui.formats.base import Export, Format, scan
+from context_tui.formats.lines import LineFile
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.resuming import resume_command
 from context_tui.session.derived import DerivedContent
@@ -20,7 +22,6 @@ from context_tui.session.facts import Facts
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
 from context_tui.tokens import estimate
-
 
 
 class ExportError(Error):
@@ -156,20 +157,30 @@ def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
 
 
 def _check_file(root: Session, changed: ExportError) -> None:
-    """Look at the file as it is now: shorter, or another content of the same size, is not what was read."""
-    path = Path(root.info.path)
+    """Compare the file as it is now with what was read of it; that it has grown is fine."""
+    path, form = Path(root.info.path), FORMATS[root.info.format]
     if not path.exists():
         raise ExportError(f"{path}: is no longer there; it cannot be read again")
-    now = next((info for info in FORMATS[root.info.format].sessions(path) if info.id == root.info.id), None)
-    facts = root.facts
-    read_to = max((p + n for p, n in zip(facts.record_place, facts.record_length, strict=True)), default=0)
+    now = next((info for info in form.sessions(path) if info.id == root.info.id), None)
     if now is None or now.bytes < root.info.bytes:
         raise changed
-    if path.suffix == ".jsonl" and path.stat().st_size < read_to:
+    if form.name == "koda":  # a database is written in place, page by page: only what is read of it can tell
+        return
+    if now.bytes == root.info.bytes and now.time != root.info.time:
         raise changed
-    # A database is written in place, page by page, so there only what is read can tell.
-    if path.suffix in (".jsonl", ".json") and now.bytes == root.info.bytes and now.time != root.info.time:
-        raise changed
+    lines = getattr(root.content, "file", None)
+    if isinstance(lines, LineFile):
+        if not _begins_with(path, lines.data):  # another file has come into its place
+            raise changed
+    else:  # a document is kept in memory: how it was stands in the facts only
+        fresh = scan(form.scanner(path, root.info)).facts
+        if len(fresh) < root.length or any(_measures(fresh, m) != _measures(root.facts, m) for m in range(root.length)):
+            raise changed
+
+
+def _begins_with(path: Path, data: mmap | bytes, step: int = 1 << 22) -> bool:
+    with path.open("rb") as file:
+        return all(file.read(len(data[at : at + step])) == data[at : at + step] for at in range(0, len(data), step))
 
 
 @contextmanager

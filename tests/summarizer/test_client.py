@@ -15,6 +15,7 @@ import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.summarizer.client import stream, summarize, summarize_blocking, summarize_with_fallback
+from context_tui.summarizer.connection import connect
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.events import Event, Note, ReplyModel, Text
 from context_tui.summarizer.failures import CallFailed
@@ -197,6 +198,14 @@ def test_transport_failures(error: Exception, kind: str) -> None:
     assert fails(raising(error)).kind == kind
 
 
+def test_timeouts() -> None:
+    async def timeout() -> httpx.Timeout:
+        async with connect(Endpoint("openai", "http://gpt.test", "m", read_timeout=2.5), None) as client:
+            return client.timeout
+
+    assert asyncio.run(timeout()) == httpx.Timeout(2.5, connect=10)
+
+
 def test_timeout_tells_how_long() -> None:
     endpoint = Endpoint("openai", "http://gpt.test", "m", read_timeout=2.5)
     assert "nothing for 2.5 s" in str(fails(raising(httpx.ReadTimeout("")), endpoint))
@@ -345,6 +354,25 @@ def test_replies_that_are_no_summary(body: bytes, kind: str, words: str) -> None
     failed = fails(lambda request: httpx.Response(200, content=body))
     assert (failed.kind, words in str(failed)) == (kind, True), failed
     assert str(failed).isprintable()
+
+
+def test_blocks_that_are_written_at_the_same_time() -> None:
+    pieces = [(1, "second "), (0, "first, "), (1, "block"), (0, "then ")]
+    events = [
+        {"type": "content_block_delta", "index": i, "delta": {"type": "text_delta", "text": t}} for i, t in pieces
+    ]
+    body = b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in [*events, {"type": "message_stop"}])
+    assert call(lambda request: httpx.Response(200, content=body)).text == "first, then second block"
+
+
+def test_endless_replies_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b": ping\n\n" * 100
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr("context_tui.summarizer.client.MAX_REPLY_BYTES", 10_000)
+    assert fails(lambda request: httpx.Response(200, content=endless())).kind == "malformed"
 
 
 def test_thinking_left_in_the_text_is_not_part_of_it() -> None:

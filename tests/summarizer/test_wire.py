@@ -283,3 +283,10 @@ def test_a_surrogate_pair_split_over_two_deltas() -> None:
     assert lone.feed(b'data: {"type":"content_block_delta","delta":{"type":"text_delta","text":"a\\udd8ab"}}\n\n') == [
         Text("a\ufffdb")
     ]
+
+
+def test_an_event_torn_by_the_end_is_a_cut() -> None:
+    whole = sse(delta("a"), delta("b"))
+    for end in range(len(sse(delta("a"))) + 6, len(whole) - 3):
+        decoder = AnthropicDecoder()
+        assert [*decoder.feed(whole[:end]), *decoder.finish()] == [Text("a"), Failure("cut")]

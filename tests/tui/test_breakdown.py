@@ -152,6 +152,12 @@ async def test_hostile_names_are_only_text() -> None:
         assert "[/red]·name" in drawn and all(character.isprintable() for character in drawn)
 
 
+async def test_ascii_is_ascii() -> None:
+    app = Parts(ascii=True)
+    async with app.run_test(size=(120, 40)):
+        assert "".join(app.view.render_line(y).text for y in range(len(app.view.rows))).isascii()
+
+
 @pytest.mark.parametrize("theme", ["textual-light", "nord", "ansi-dark", "ansi-light", "catppuccin-latte"])
 async def test_every_theme_can_draw_it(theme: str) -> None:
     app = Parts(theme=theme)

@@ -188,6 +188,16 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
         assert app.panel.curve.name_shown == "keep_recent_turns"
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_ascii_is_ascii(policy: str) -> None:
+    app = Tuner(policy, ascii=True)
+    async with app.run_test(size=(120, 16)) as pilot:
+        for _ in range(12):
+            drawn = [widget.render() for widget in (app.panel.rows, app.panel.outcome, app.panel.curve)]
+            assert all(each.plain.isascii() for each in drawn)
+            await pilot.press("down", "1")
+
+
 Press = Callable[[Pilot[None]], Coroutine[Any, Any, None]]
 
 

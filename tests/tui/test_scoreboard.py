@@ -94,6 +94,13 @@ async def test_a_click_chooses() -> None:
         assert app.chosen == ["chain"]
 
 
+@pytest.mark.parametrize("width", [44, 80, 160])
+async def test_ascii_is_ascii(width: int) -> None:
+    app = Scores(ascii=True)
+    async with app.run_test(size=(width, 10)):
+        assert app.board.render().plain.isascii()
+
+
 def test_snapshot_wide(snap_compare: Any) -> None:
     """Columns that line up, bars of what is left, the current policy marked by a sign too."""
     assert snap_compare(Scores(), terminal_size=(160, 9))

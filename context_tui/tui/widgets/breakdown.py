@@ -37,11 +37,13 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]
     size = room - count - name - 2
     if size < 8:
         name, size = room - count, 0
-    often = row.count if len(row.count) <= count else row.count.partition(", ")[0]
+    often = row.count if len(row.count) <= count else row.count.partition(", ")[0] if count else ""
+    name += count - len(often)  # what a count leaves is the name's
+    fit = name - 2 if often else name
     look = LOOKS.get(row.category)
-    text = short_path(row.value, name) if row.kind == "path" else safe(row.text, name)
+    text = short_path(row.value, fit) if row.kind == "path" else safe(row.text, fit)
     runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
-    runs += [(often.rjust(count) if count else "", MUTED), *ends]
+    runs += [(often, MUTED), *ends]
     if size:
         glyph = (look.letter if ascii else look.shade) if look else "━"
         filled, rest = bar(row.bar, size, glyph, "·" if look else "─")

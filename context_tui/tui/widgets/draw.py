@@ -28,7 +28,7 @@ _ASCII = str.maketrans(
         **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)),
         **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o@", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲·→−×…“”Δ", "<>>vv^^.>-x~''*", strict=True)),
-        "–": "-",
+        **dict(zip("–▏", "-_", strict=True)),
     }
 )
 

@@ -113,11 +113,9 @@ def numbers(level: Level, detail: int) -> list[Run]:
     if level.recorded is None:
         estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]
         estimate.append((f" of {size}", MUTED))
-        return (
-            estimate
-            if detail == 3
-            else [*estimate, ("   nothing recorded here" if not short else "  none rec.", MUTED)]
-        )
+        if detail < 3 and level.ever:
+            estimate.append(("   nothing recorded here" if not short else "  none rec.", MUTED))
+        return estimate
     over = level.recorded > level.window.tokens
     runs: list[Run] = [(f"{level.recorded:,}", f"bold {BAD}" if over else BOLD), (f" of {size} recorded", MUTED)]
     if over:

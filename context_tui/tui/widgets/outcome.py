@@ -90,11 +90,13 @@ def trigger_parts(trigger: Trigger, first: int | None) -> list[list[Run]]:
     """Whether it would fire here, why, on which number, and where it would have."""
     if trigger.source == "you":
         return [[(trigger.reason, MUTED)]]
-    runs: list[Run] = [("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")]
+    verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
+    runs: list[Run] = [(verdict, style)]
     if not trigger.fires and first is not None:
         where = f"first at message {first:,}, press }}" if first >= 0 else "nowhere in this session"
-        runs += [("; ", ""), (where, f"bold {WARN}" if first >= 0 else MUTED)]
-    runs += [(": ", ""), (trigger.reason, "")]
+        runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
+    # The colon is part of the run before it, as lines are broken between words of a run.
+    runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]
     return [[*runs, (f" ({trigger.source})", MUTED)] if trigger.source else runs]
 
 

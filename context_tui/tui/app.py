@@ -125,9 +125,7 @@ def run(
     Returns:
         The exit code: 0, or what Textual reports after a crash.
     """
-    app = ContextTuiApp(
-        what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo
-    )
+    app = ContextTuiApp(what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo)
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     app.run(mouse=mouse)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage

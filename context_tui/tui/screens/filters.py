@@ -39,9 +39,7 @@ class FilterScreen(ModalScreen[Choice | None]):
         super().__init__()
         self._now = now
         self._choices: list[Choice] = []
-        self._tools = Counter(
-            facts.tool_name(row) for row, kind in enumerate(facts.kind) if kind == Kind.TOOL_USE
-        )
+        self._tools = Counter(facts.tool_name(row) for row, kind in enumerate(facts.kind) if kind == Kind.TOOL_USE)
 
     def compose(self) -> ComposeResult:
         """The list with a title."""

@@ -228,6 +228,7 @@ class Reacting(Dialogs):
     @on(FindBar.Asked)
     def _asked(self, event: FindBar.Asked) -> None:
         self.hunt.begin(event.text)
+        self.query_one(Detail).seek("")
         self.query_one(Timeline).show_matches(frozenset())
         self.query_one(FindBar).tell("")
         self.workers.cancel_group(self, "search")
@@ -260,6 +261,7 @@ class Reacting(Dialogs):
             self.say("nothing was found" if self.hunt.text else "/ finds a text first")
             return
         self.query_one(Timeline).select(found)
+        self.query_one(Detail).seek(self.hunt.text)
         self.query_one(FindBar).tell(self.hunt.words(found))
 
     def action_back(self) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.screens.reading import Part, ReadingPane
@@ -16,7 +19,7 @@ from context_tui.tui.view import Spot
 
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
-    *("cleared", "truncated", "summarised", "dropped"),
+    *("cleared", "truncated", "summarised", "dropped", "found"),
 )
 
 
@@ -44,6 +47,7 @@ class Detail(ReadingPane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._subject: Subject | None = None
+        self.needle = ""
 
     @property
     def spot(self) -> Spot | None:
@@ -64,6 +68,40 @@ class Detail(ReadingPane):
         self.show(pieces(subject))
         if stays:
             self.scroll_to(y=top, animate=False, force=True)
+        else:
+            self._go_to_needle()
+
+    def seek(self, text: str) -> None:
+        """Show where *text* stands, and the first place where it does; nothing shows it no more."""
+        if text == self.needle:
+            return
+        self.needle = text
+        self._go_to_needle()
+        self.refresh()
+
+    def _go_to_needle(self) -> None:
+        if not self.needle:
+            return
+        self._fill(everything=True)
+        for number, each in enumerate(self._lines):
+            if _places(each.text, self.needle):
+                self.scroll_to(y=max(number - 2, 0), animate=False, force=True)
+                return
+
+    def render_line(self, y: int) -> Strip:
+        """One line, with what is looked for marked in it."""
+        strip, index = super().render_line(y), y + self.scroll_offset.y
+        if not self.needle or index >= len(self._lines):
+            return strip
+        text = self._lines[index].text
+        found = self.get_component_rich_style("reading-pane--found")
+        over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
+        for place in _places(text, self.needle):
+            start = cell_len(text[:place])
+            end = start + cell_len(text[place : place + len(self.needle)])
+            marked = Strip([Segment(s.text, (s.style or Style()) + over) for s in strip.crop(start, end)])
+            strip = Strip.join([strip.crop(0, start), marked, strip.crop(end, strip.cell_length)])
+        return strip
 
     def wait(self, title: Content, what: str) -> None:
         """Say that something is being read."""
@@ -88,11 +126,16 @@ class Detail(ReadingPane):
         """Go back to the timeline."""
         self.post_message(self.Closed())
 
-    def _style(self, look: str) -> Style:
-        style = self._styles.get(look)
-        if style is None:  # not partial: colours with an opacity are blended with the background here
-            style = self._styles[look] = self.get_component_rich_style(f"reading-pane--{look}")
-        return style
+
+def _places(text: str, needle: str) -> list[int]:
+    """Where *needle* stands in a line; capitals count when it has any."""
+    if needle == needle.lower():
+        text = text.lower()
+    found, at = [], text.find(needle)
+    while at >= 0:
+        found.append(at)
+        at = text.find(needle, at + len(needle))
+    return found
 
 
 def _same(old: Subject, new: Subject) -> bool:

@@ -109,4 +109,4 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
 def paint_rule(label: str, width: int, style: Style, glyphs: Glyphs) -> Strip:
     """A labelled rule across the timeline."""
     text = f" {glyphs.rule * 2} {label} "
-    return Strip([Segment(fit(text + glyphs.rule * max(width - cell_len(text), 0), width), style)])
+    return Strip([Segment(clip(text + glyphs.rule * max(width - cell_len(text), 0), width, glyphs.more), style)])

@@ -19,7 +19,7 @@ from textual.strip import Strip
 
 from context_tui.session.facts import MessageFlag
 from context_tui.tui.glyphs import BLOCKS, Glyphs
-from context_tui.tui.marks import NO_MARK, Marker
+from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word, plural
 from context_tui.tui.text import line as line_of_text
@@ -180,28 +180,33 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         message, block = rows.message[row], rows.block[row]
         over = Style()
         if here:
-            over = Style(bgcolor=self._styles["cursor" if self.has_focus else "shadow"].bgcolor)
+            style = self._styles["cursor" if self.has_focus else "shadow"]
+            over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
         elif self._matches and Spot(message, block) in self._matches:
-            over = Style(bgcolor=self._styles["match"].bgcolor)
+            style = self._styles["match"]
+            over = Style(bgcolor=style.bgcolor, underline=style.underline)
         if block < WHOLE:
             label = _compaction_label(self._reader, -2 - block)
             return paint_rule(label, width, self._styles["rule"] + over, self._glyphs)
         columns = Columns.of(width, len(rows.first), rows.turn[-1])
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
+        mark = self._marker.mark(message, block) if self._marker else NO_MARK
         shown = Row(
             index=str(message) if first else "",
             turn=str(rows.turn[message]) if starts else "",
             starts=starts,
             kind=kind_word(facts, message, block),
             preview=self._reader.preview(message, block),
-            tokens=self._tokens(row, block),
-            mark=self._marker.mark(message, block) if self._marker else NO_MARK,
+            tokens=self._tokens(row, block, mark),
+            mark=mark,
         )
         return paint(shown, columns, rows.largest, self._styles, self._glyphs, over)
 
-    def _tokens(self, row: int, block: int) -> int:
-        body = self._marker.context.replaced.get(block) if self._marker and block >= 0 else None
+    def _tokens(self, row: int, block: int, mark: Mark) -> int:
+        """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""
+        inside = self._marker and block >= 0 and mark.word not in ("before", "after")
+        body = self._marker.context.replaced.get(block) if inside and self._marker else None
         return body.size // 4 if body else self._rows.tokens[row]
 
     # Moving

@@ -1,0 +1,126 @@
+"""From a plan to its summary: which prompt, what is told before sending, and who is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+import context_tui as ct
+from context_tui.errors import PlanError, SummarizerError
+from context_tui.policies.registry import plan
+from context_tui.session.memory import from_messages
+from context_tui.summarizer.extract import LABEL
+from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS
+from context_tui.summarizing import KINDS, choose, kinds, notice, prepare, write, write_blocking
+from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
+
+
+@pytest.mark.parametrize(
+    ("policy", "params", "sections"),
+    [
+        ("defect-compact", {"threshold": 8_000}, DEFECT_SECTIONS),
+        ("manual", {"cut": 20}, DEFECT_SECTIONS),
+        ("agent-sdk-compact", {}, SDK_SECTIONS),
+        ("chain", {"defect-compact.threshold": 8_000}, DEFECT_SECTIONS),
+        ("chain", {"policies": "agent-sdk-prune,agent-sdk-compact"}, SDK_SECTIONS),
+    ],
+)
+def test_the_prompt_follows_the_policy(policy: str, params: dict[str, object], sections: tuple[str, ...]) -> None:
+    _, made = planned(policy, **params)
+    request = prepare(made).request
+    assert request.sections == sections
+    if sections is SDK_SECTIONS:
+        assert len(request.messages) == 1
+        assert not request.tools
+    else:
+        assert len(request.messages) == made.cut + 1
+
+
+@pytest.mark.parametrize(("policy", "key"), [("agent-sdk-compact", ""), ("chain", "agent-sdk-compact.")])
+def test_agent_sdk_bounds_its_summary(policy: str, key: str) -> None:
+    params = {f"{key}summary_max_tokens": 99} | ({"policies": "agent-sdk-compact"} if key else {})
+    _, made = planned(policy, **params)
+    assert prepare(made).request.max_tokens == 99
+
+
+def test_the_head_is_repaired_for_the_provider() -> None:
+    broken = messages()
+    del broken[2]  # the first result
+    made = plan(from_messages(broken), "defect-compact", threshold=8_000)
+    prepared = prepare(made)
+    assert any("result" in repair for repair in prepared.repairs)
+    assert prepared.head == made.head
+
+
+def test_secrets_are_masked_in_what_is_sent_and_in_an_extract() -> None:
+    _, made = planned()
+    prepared = prepare(made)
+    assert prepared.masked
+    assert kinds(prepared) == "10 AWS key id"
+    assert SECRET not in json.dumps(prepared.request.messages)
+    assert SECRET in json.dumps(prepared.with_masking(False).request.messages)
+    assert prepared.with_masking(False).with_masking(True).request == prepared.request
+    typed = from_messages([{"role": "user", "content": f"my key is {SECRET} " + "words " * 99}, *messages(3)])
+    cut = plan(typed, "manual", cut=5)
+    assert SECRET not in write_blocking(choose(cut), prepare(cut)).text
+    assert SECRET in write_blocking(choose(cut), prepare(cut, mask=False)).text
+
+
+def test_an_extract_is_labelled_and_tells_nothing() -> None:
+    _, made = planned()
+    prepared = prepare(made)
+    summarizer = choose(made)
+    assert summarizer.label == KINDS[0] == "extract"
+    assert notice(summarizer, prepared) == []
+    summary = write_blocking(summarizer, prepared)
+    assert summary.text.startswith(LABEL)
+    assert not summary.model
+    assert all(check.ok for check in prepared.check(summary.text, summary) if check.severity == "error")
+
+
+def test_what_would_be_sent_is_told_first() -> None:
+    _, made = planned("agent-sdk-compact")
+    made.context.facts.model = "own"
+    summarizer = choose(made, "anthropic", environ=ENVIRONMENT)
+    told = notice(summarizer, prepare(made, mask=False))
+    assert [line.split(" to ")[-1] for line in told[:1]] == ["asked at localhost:9"]
+    assert "own at localhost:9" in told[1]
+    assert "sent as they are" in told[2]
+
+
+@pytest.mark.parametrize("model", ["", "<synthetic>", "asked"])
+def test_there_is_no_fallback_without_another_model(model: str) -> None:
+    _, made = planned("agent-sdk-compact")
+    made.context.facts.model = model or None
+    assert len(choose(made, "anthropic", environ=ENVIRONMENT).endpoints) == 1
+
+
+def test_the_estimate_is_of_what_is_sent() -> None:
+    _, made = planned()
+    server = Server()
+    prepared = prepare(made)
+    asyncio.run(write(choose(made, "anthropic", environ=ENVIRONMENT), prepared, transport=server))
+    assert prepared.tokens == pytest.approx(len(json.dumps(server.bodies[0])) / 4, rel=0.2)
+
+
+def test_a_models_summary_is_checked_against_what_was_asked() -> None:
+    _, made = planned()
+    prepared = prepare(made)
+    summary = asyncio.run(write(choose(made, "anthropic", environ=ENVIRONMENT), prepared, transport=Server()))
+    assert summary.text == GOOD.strip()
+    assert all(check.ok for check in prepared.check(summary.text, summary))
+    lacking = {check.name for check in prepared.check("## Goal\n- src/nowhere.py", summary) if not check.ok}
+    assert lacking == {"not cut", "sections", "known paths"}
+
+
+def test_what_cannot_be_is_said() -> None:
+    session, _ = planned()
+    with pytest.raises(PlanError, match="summarises nothing"):
+        prepare(plan(session, "defect-microcompact"))
+    _, made = planned()
+    with pytest.raises(SummarizerError, match="no key"):
+        choose(made, "openai", environ={})
+    with pytest.raises(ct.SummarizerError, match="other"):
+        choose(made, "other")

@@ -12,7 +12,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from context_tui.tui.widgets.controls import Control, Entry
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, clip, pad, safe, short
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, clip, flow, pad, safe, short
 from context_tui.tui.widgets.sliders import number, track
 
 MARK, MIN_TRACK, MAX_TRACK = 2, 7, 34
@@ -140,3 +140,22 @@ def hint(control: Control, value: Any, error: str) -> list[Run]:
         about = f"not set, so {number(control.derived)} here: {about}"
     words = control.range_words()
     return [(about, MUTED), *([(f" ({words})", MUTED)] if words else [])]
+
+
+def below(control: Control, value: Any, item: int, error: str, width: int) -> tuple[list[list[Run]], list[Spot]]:
+    """The lines below the rows: the items of a list and where they stand, or what the chosen setting is."""
+    if control.kind == "list" and control.entries:
+        return items(control.entries, value, width - MARK, item)
+    return flow([hint(control, value, error)], width - MARK), []
+
+
+def lines_of(controls: Sequence[Control]) -> list[int | str]:
+    """What stands on each line: the number of a setting, or the policy of a chain that the next ones belong to."""
+    lines: list[int | str] = []
+    owner = ""
+    for index, control in enumerate(controls):
+        if control.owner != owner:
+            owner = control.owner
+            lines.append(owner)
+        lines.append(index)
+    return lines

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.tui.widgets.controls import Control
-from context_tui.tui.widgets.draw import MUTED, Run, clip, content, flow, on
-from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, columns_for, hint, items, row
+from context_tui.tui.widgets.draw import MUTED, Run, clip, content, on
+from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, below, columns_for, lines_of, row
 from context_tui.tui.widgets.sliders import parse, value_at
 
 _TYPED = frozenset("0123456789.,_kKmM%")
@@ -78,20 +78,9 @@ class SettingRows(Widget, can_focus=True):
 
     # Drawing
 
-    def _lines(self) -> list[int | str]:
-        """What stands on each line: the number of a setting, or the policy of a chain that the next ones belong to."""
-        lines: list[int | str] = []
-        owner = ""
-        for number, control in enumerate(self.controls):
-            if control.owner != owner:
-                owner = control.owner
-                lines.append(owner)
-            lines.append(number)
-        return lines
-
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """All rows, and what there is to say about the chosen one."""
-        return len(self._lines()) + max(len(self._below(width)[0]), 1)
+        return len(lines_of(self.controls)) + max(len(self._below(width)[0]), 1)
 
     @property
     def columns(self) -> Columns:
@@ -99,25 +88,20 @@ class SettingRows(Widget, can_focus=True):
         return columns_for(self.controls, self.values, self.content_size.width)
 
     def _below(self, width: int) -> tuple[list[list[Run]], list[Spot]]:
-        """The lines below the rows: the items of a list and where they stand, or what the chosen setting is."""
+        """The lines below the rows, and where the items of a list stand."""
         control = self.control
-        if control is None:
-            return [], []
-        value = self.values[control.name]
-        if control.kind == "list" and control.entries:
-            return items(control.entries, value, width - MARK, self.item)
-        return flow([hint(control, value, self.error)], width - MARK), []
+        return below(control, self.values[control.name], self.item, self.error, width) if control else ([], [])
 
     def _split(self) -> tuple[list[int | str], list[list[Run]], int]:
         """The rows in sight, the lines below them, and how many of these are out of sight above."""
-        lines, height = self._lines(), self.content_size.height
-        below, spots = self._below(self.content_size.width)
-        room = min(len(below), max(height - len(lines), min(height // 3, len(below))))
+        lines, height = lines_of(self.controls), self.content_size.height
+        under, spots = self._below(self.content_size.width)
+        room = min(len(under), max(height - len(lines), min(height // 3, len(under))))
         rows = max(height - room, 1)
         at = lines.index(self.row) if self.controls else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
         first = max(0, spots[min(self.item, len(spots) - 1)].line - room + 1) if spots else 0
-        return lines[self._top : self._top + rows], below[first : first + room], first
+        return lines[self._top : self._top + rows], under[first : first + room], first
 
     def render(self) -> Content:
         """The rows, and below them what the chosen one is."""
@@ -125,8 +109,8 @@ class SettingRows(Widget, can_focus=True):
         if self.control is None or not width:
             return content([("no settings", MUTED)])
         columns = self.columns
-        rows, below, _ = self._split()
-        hidden = len(self._lines()) - self._top - len(rows)
+        rows, under, _ = self._split()
+        hidden = len(lines_of(self.controls)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
             heading: list[Run] = [("  ", ""), (str(line), f"italic {MUTED}")]
@@ -135,7 +119,7 @@ class SettingRows(Widget, can_focus=True):
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
-        lines += [[(" " * MARK, ""), *line] for line in below]
+        lines += [[(" " * MARK, ""), *line] for line in under]
         return Content("\n").join(content(line, self.ascii) for line in lines)
 
     def _row(self, number: int, columns: Columns, width: int) -> list[Run]:
@@ -281,6 +265,7 @@ class SettingRows(Widget, can_focus=True):
             if spot.line == line and spot.start <= x < spot.end:
                 self.item = index
                 self.action_tick()
+                return
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Drag the slider."""

@@ -41,7 +41,7 @@ class Database:
         with self._lock:
             try:
                 return self._connection().execute(sql, values).fetchall()
-            except (sqlite3.Error, ValueError, OverflowError) as error:
+            except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
                 self._forget()
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
 

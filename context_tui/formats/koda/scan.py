@@ -127,6 +127,8 @@ class KodaScanner:
         self._last = row.id
         part = part_of(row, has_completion="completed_at" in self._columns)
         message = self._assembly.add(part, row.id, row.size, f"row {row.id}")
+        if part.usage and part.usage.fresh != row.prompt_tokens:
+            self._assembly.facts.input_includes_cache = True
         if message < 0:
             self._assembly.facts.system_rows += 1
         elif message == len(self._archived):

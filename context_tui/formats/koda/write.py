@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from context_tui.errors import Error
 from context_tui.formats.arguments import arguments_of
 from context_tui.formats.base import Export
 from context_tui.formats.writing import injected_loss, losses_in
@@ -46,7 +47,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 
 def write_database(export: Export, path: Path) -> list[str]:
-    """Write the tables and the rows; returns what koda has no place for."""
+    """Write the tables and the rows.
+
+    Returns:
+        What koda has no place for.
+
+    Raises:
+        Error: the database cannot be written.
+    """
     session, lost = export.session, Counter[str]()
     system = session.content.system()
     rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
@@ -60,14 +68,17 @@ def write_database(export: Export, path: Path) -> list[str]:
     times = [time for time in session.facts.time if time >= 0]
     moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = f"{moment:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
-    with closing(sqlite3.connect(path)) as database, database:
-        database.executescript(SCHEMA)
-        database.execute(
-            "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
-            " VALUES (?, ?, 'koda', ?, ?, ?)",
-            (new_id, now, _storable(session.info.cwd) or None, now, _storable(session.info.title) or None),
-        )
-        database.executemany(_INSERT, [_values(row, new_id, now) for row in rows])
+    try:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.executescript(SCHEMA)
+            database.execute(
+                "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
+                " VALUES (?, ?, 'koda', ?, ?, ?)",
+                (new_id, now, _storable(session.info.cwd) or None, now, _storable(session.info.title) or None),
+            )
+            database.executemany(_INSERT, [_values(row, new_id, now) for row in rows])
+    except sqlite3.Error as error:
+        raise Error(f"{path}: cannot be written: {error}") from None
     return losses
 
 

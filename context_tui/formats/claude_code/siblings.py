@@ -10,6 +10,8 @@ from context_tui.formats.lines import LineFile
 from context_tui.session.session import SessionInfo
 
 NAME = "claude-code"
+SEARCHED = 32 << 20
+"""Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
 
 
 def list_sessions(path: Path) -> list[SessionInfo]:
@@ -68,7 +70,7 @@ def _inline_agents(path: Path) -> list[str]:
     main = at = 0
     try:
         while True:
-            at = file.data.find(b'"isSidechain":true', at)
+            at = file.data.find(b'"isSidechain":true', at, SEARCHED)
             if at < 0:
                 break
             start = file.data.rfind(b"\n", 0, at) + 1
@@ -80,7 +82,7 @@ def _inline_agents(path: Path) -> list[str]:
             except ValueError:
                 pass
             at = end
-        main = file.data.find(b'"isSidechain":false')
+        main = file.data.find(b'"isSidechain":false', 0, SEARCHED)
     finally:
         file.close()
     return list(found) if main >= 0 else []

@@ -210,7 +210,7 @@ def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = 
 
 def text(parts: list[list[Run]]) -> str:
     """Parts as they read."""
-    return "   ".join("".join(text for text, _ in part) for part in parts)
+    return "   ".join("".join(text for text, _ in part) for part in parts).replace("\u00a0", " ")
 
 
 def test_the_result_reads_as_in_the_picture() -> None:

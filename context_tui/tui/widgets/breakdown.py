@@ -90,7 +90,15 @@ class BreakdownView(ScrollView, can_focus=True):
 
     def show(self, context: Context, parts: Breakdown) -> None:
         """Show the parts of a context."""
-        self._shown = context, parts
+        if self._shown is None or self._shown[0] is not context or self._shown[1] is not parts:
+            self._shown = context, parts
+            self._list()
+
+    def _list(self) -> None:
+        """Make the rows of what is shown, in the order that is chosen."""
+        if self._shown is None:
+            return
+        context, parts = self._shown
         self.rows = rows_of(context, parts, self.by_size)
         self.virtual_size = Size(0, len(self.rows))
         self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
@@ -144,8 +152,7 @@ class BreakdownView(ScrollView, can_focus=True):
     def action_order(self) -> None:
         """Largest first, or in the order of the file."""
         self.by_size = not self.by_size
-        if self._shown:
-            self.show(*self._shown)
+        self._list()
 
     def on_click(self, event: events.Click) -> None:
         """Choose what was clicked."""

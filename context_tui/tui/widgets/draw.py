@@ -20,7 +20,7 @@ Run = tuple[str, str]
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
 LEVELS = "▁▂▃▄▅▆▇█"
-_WORD = re.compile(r"\s*\S+\s*|\s+")
+_WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 # One cell for one cell, so that a line keeps its width.
 _ASCII = str.maketrans(
@@ -28,7 +28,7 @@ _ASCII = str.maketrans(
         **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)),
         **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o@", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲·→−×…“”Δ", "<>>vv^^.>-x~''*", strict=True)),
-        **dict(zip("–▏", "-_", strict=True)),
+        **dict(zip("–▏\u00a0", "-_ ", strict=True)),
     }
 )
 

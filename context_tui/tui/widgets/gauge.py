@@ -17,26 +17,27 @@ from context_tui.tui.widgets.recorded_line import TICKS
 
 @dataclass(frozen=True)
 class Look:
-    """How a category is drawn: its name, a shade that differs from its neighbours', a letter for ASCII, a colour."""
+    """How a category is drawn: its name, also a short one, a shade unlike its neighbours', a letter, a colour."""
 
     name: str
+    short: str
     shade: str
     letter: str
     style: str
 
 
 LOOKS = {
-    "system": Look("system prompt", "█", "S", "$text-secondary"),
-    "tools": Look("tool schemas", "▓", "D", "$text-secondary"),
-    "not_in_file": Look("not in the file", "▒", "?", "$text-secondary"),
-    "summary": Look("summaries", "█", "Z", "$text-accent"),
-    "user": Look("user", "▓", "U", GOOD),
-    "injected": Look("injected", "░", "i", GOOD),
-    "assistant": Look("assistant", "█", "A", HUE),
-    "thinking": Look("thinking", "░", "t", HUE),
-    "tool_use": Look("tool calls", "▓", "c", HUE),
-    "tool_result": Look("tool results", "▒", "R", WARN),
-    "image": Look("images", "█", "I", BAD),
+    "system": Look("system prompt", "system", "█", "S", "$text-secondary"),
+    "tools": Look("tool schemas", "tools", "▓", "D", "$text-secondary"),
+    "not_in_file": Look("not in the file", "not in file", "▒", "?", "$text-secondary"),
+    "summary": Look("summaries", "summary", "█", "Z", "$text-accent"),
+    "user": Look("user", "user", "▓", "U", GOOD),
+    "injected": Look("injected", "injected", "░", "i", GOOD),
+    "assistant": Look("assistant", "assistant", "█", "A", HUE),
+    "thinking": Look("thinking", "thinking", "░", "t", HUE),
+    "tool_use": Look("tool calls", "calls", "▓", "c", HUE),
+    "tool_result": Look("tool results", "results", "▒", "R", WARN),
+    "image": Look("images", "images", "█", "I", BAD),
 }
 
 
@@ -77,7 +78,7 @@ def gauge(level: Level, parts: Mapping[str, int] | None, width: int, ascii: bool
     line: list[Run] = []
     for name, cells in segments(parts, used) if parts else []:
         look = LOOKS[name]
-        short = look.name.split()[-1]
+        short = look.short
         glyph = look.letter if ascii else look.shade
         if cells >= len(short) + 6 and not ascii:
             left = (cells - len(short) - 2) // 2

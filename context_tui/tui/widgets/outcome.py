@@ -93,7 +93,7 @@ def trigger_parts(trigger: Trigger, first: int | None) -> list[list[Run]]:
     verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
     if not trigger.fires and first is not None:
-        where = f"first at message {first:,}, press }}" if first >= 0 else "nowhere in this session"
+        where = f"first at message {first:,}, press\u00a0}}" if first >= 0 else "nowhere in this session"
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
     # The colon is part of the run before it, as lines are broken between words of a run.
     runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]

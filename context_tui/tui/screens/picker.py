@@ -92,7 +92,8 @@ class PickerScreen(Screen[SessionInfo | None]):
         self._read_titles()
 
     def _title(self, entry: Entry) -> str:
-        return entry.info.title if entry.info.title != entry.name else self._known.get(entry.info.path, "")
+        title = entry.info.title
+        return title if title and title != entry.name else self._known.get(entry.info.path, "")
 
     def _list(self) -> None:
         words = self.query_one(Input).value.casefold().split()

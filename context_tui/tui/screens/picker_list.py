@@ -164,12 +164,15 @@ class PickerList(ScrollView, can_focus=True):
 
     def action_move(self, rows: int) -> None:
         """Move the cursor over the sessions, passing headings."""
-        step = 1 if rows > 0 else -1
+        if not self.rows:
+            return
         target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
-        while 0 <= target < len(self.rows) and isinstance(self.rows[target], str):
-            target += step
-        if 0 <= target < len(self.rows):
-            self.cursor = target
+        onward = range(target, len(self.rows)) if rows > 0 else range(target, -1, -1)
+        back = range(target, self.cursor, -1 if rows > 0 else 1)
+        for row in (*onward, *back):
+            if isinstance(self.rows[row], Entry):
+                self.cursor = row
+                return
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
@@ -178,8 +181,6 @@ class PickerList(ScrollView, can_focus=True):
     def action_ends(self, last: bool) -> None:
         """Move the cursor to the first or last session."""
         self.action_move(len(self.rows) if last else -len(self.rows))
-        if not last:
-            self.cursor = next((n for n, row in enumerate(self.rows) if isinstance(row, Entry)), -1)
 
 
 def short_name(entry: Entry) -> str:

@@ -1,0 +1,132 @@
+"""The export screen: format and path, refusals, replacing only when told, and what it says at the end."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, Static
+
+import context_tui as ct
+from context_tui.session.session import Session
+from context_tui.tui.screens.export import ExportScreen
+from tests.tui.fakes import Shell, drawn, footer_fits, until
+
+LINE = (
+    b'{"type":"user","uuid":"u","sessionId":"s","cwd":"/w",'
+    b'"message":{"role":"user","content":"hi [/] \\u001b[31m"}}\n'
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """A session in a file with an awkward name."""
+    path = tmp_path / "my [red]session.jsonl"
+    path.write_bytes(LINE)
+    return ct.open_session(path)
+
+
+def said(app: Shell[ExportScreen]) -> str:
+    return str(app.screen.query_one("#export-status", Static).content)
+
+
+async def test_the_sessions_own_format_and_a_name_beside_it_are_suggested(session: Session, tmp_path: Path) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test(size=(160, 24)) as pilot:
+        assert app.first.format == "claude-code"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+        assert "claude --resume" in said(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0].path == tmp_path / "my [red]session.compacted.jsonl"
+    assert ct.open_session(app.answers[0].path).info.format == "claude-code"
+
+
+async def test_the_path_follows_the_format_until_it_is_changed(session: Session, tmp_path: Path) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test() as pilot:
+        path = app.screen.query_one(Input)
+        await pilot.press("up")
+        assert app.first.format == app.first.formats[-1] == "openai"
+        assert path.value.endswith(".compacted.json")
+        path.value = str(tmp_path / "mine.json")
+        await pilot.press("down", "down")
+        assert path.value == str(tmp_path / "mine.json")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+    assert (tmp_path / "mine.json").exists()
+
+
+async def test_the_input_is_refused_and_another_name_can_be_given(session: Session) -> None:
+    app = Shell(ExportScreen(session, path=Path(session.info.path)))
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: said(app).startswith("✗ "))
+        assert "the session itself" in said(app)
+        app.screen.query_one(Input).value += ".new"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+    assert Path(session.info.path).read_bytes() == LINE
+
+
+@pytest.mark.parametrize(("keys", "replaced"), [("k", False), ("escape", False), ("r", True)])
+async def test_a_file_is_replaced_only_when_told(session: Session, tmp_path: Path, keys: str, replaced: bool) -> None:
+    out = tmp_path / "mine.jsonl"
+    out.write_text("mine")
+    app = Shell(ExportScreen(session, path=out))
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is not app.first)
+        assert "exists already" in drawn(app)
+        await pilot.press(keys)
+        await until(pilot, lambda: app.first.result if replaced else "nothing was written" in said(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+    assert (out.read_text() != "mine") is replaced
+    assert (app.answers[0] is not None) is replaced
+
+
+async def test_closing_without_writing_gives_nothing(session: Session, tmp_path: Path) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test() as pilot:
+        app.screen.query_one(Input).value = "  "
+        await pilot.press("enter")
+        assert "name a file" in said(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [None]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+async def test_a_click_chooses_the_format(session: Session) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test() as pilot:
+        await pilot.click("#export-formats", offset=(20, 0))
+        await until(pilot, lambda: app.first.format != "claude-code")
+
+
+async def test_losses_are_listed(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "c", "name": "Read", "input": {}}
+    answer = {"role": "user", "content": [{"type": "text", "text": "no"}]}
+    orphan = ct.from_messages([{"role": "user", "content": "go"}, {"role": "assistant", "content": [call]}, answer])
+    app = Shell(ExportScreen(orphan, path=tmp_path / "o.json"))
+    async with app.run_test() as pilot:
+        assert app.first.format == "anthropic"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+        assert "! a result was added" in drawn(app)
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])
+async def test_it_fits_and_draws_nothing_a_terminal_acts_on(session: Session, size: tuple[int, int]) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test(size=size) as pilot:
+        assert footer_fits(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+        assert footer_fits(app)
+        shown = drawn(app)
+    assert "[red]" in shown
+    assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}

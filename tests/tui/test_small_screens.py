@@ -1,0 +1,172 @@
+"""Prompts, problems and help."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.widgets import Input
+
+import context_tui as ct
+from context_tui.errors import PlanError
+from context_tui.session.session import Session
+from context_tui.tui.screens.export import ExportScreen
+from context_tui.tui.screens.help import HelpScreen
+from context_tui.tui.screens.picker import PickerScreen
+from context_tui.tui.screens.picker_list import PickerList
+from context_tui.tui.screens.problems import ProblemsScreen
+from context_tui.tui.screens.prompts import Answer, ChoicePrompt, InputPrompt, quit_prompt
+from context_tui.tui.screens.reading import Part, ReadingPane
+from context_tui.tui.screens.wrapping import wrap
+from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
+
+
+def at_least_ten(text: str) -> None:
+    """A check with both kinds of errors."""
+    if int(text) < 10:
+        raise PlanError("at least 10")
+
+
+async def test_a_value_is_taken_when_it_will_do() -> None:
+    app = Shell(InputPrompt("How many", "from 10", check=at_least_ten))
+    async with app.run_test() as pilot:
+        await pilot.press("x", "enter")
+        assert "not a number" in drawn(app)
+        await pilot.press("backspace", "7")
+        assert "at least 10" in drawn(app)
+        await pilot.press("enter", "7")
+        assert "from 10" in drawn(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == ["77"]
+
+
+async def test_escape_gives_no_value() -> None:
+    app = Shell(InputPrompt(NASTY, NASTY, "value"))
+    async with app.run_test() as pilot:
+        assert app.screen.query_one(Input).value == "value"
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [None]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("q", "quit"), ("s", "stay"), ("enter", "export"), ("right enter", "quit"), ("escape", None)],
+)
+async def test_leaving_with_an_unexported_result_is_asked(keys: str, answer: str | None) -> None:
+    app = Shell(quit_prompt())
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.press(*keys.split())
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [answer]
+
+
+async def test_an_answer_can_be_clicked() -> None:
+    app = Shell(ChoicePrompt("[/]", NASTY, [Answer("a", "one", "[red]first"), Answer("b", "two", "second")]))
+    async with app.run_test() as pilot:
+        await pilot.click("Button:last-child")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == ["two"]
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Session:
+    """A session with four problems."""
+    good = b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"hi"}}\n'
+    odd = '{"type":"weird","uuid":"w","sessionId":"[/red]"}\nnot json \x1b]0;title\x07 \u202e\n'.encode()
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(good + odd + b'{"a": "' + b"x" * 9_000 + b"\n" + b'{"torn": tru')
+    return ct.open_session(path)
+
+
+async def test_problems_are_listed_with_place_reason_and_text(broken: Session) -> None:
+    app = Shell(ProblemsScreen(broken))
+    async with app.run_test(size=(60, 20)) as pilot:
+        shown = drawn(app)
+        assert "Problems: 4 of 5 records in broken.jsonl" in shown
+        assert "line 2: unknown record type" in shown
+        assert '"sessionId":"[/red]"' in shown
+        assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+        assert footer_fits(app)
+        await pilot.press("n", "n")
+        assert "more characters" in app.screen.query_one(ReadingPane).shown
+        await pilot.press("p", "p", "escape")
+        await until(pilot, lambda: app.answers)
+
+
+async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(broken.content), "raw", lambda self, record: 1 / 0)
+    app = Shell(ProblemsScreen(broken))
+    async with app.run_test():
+        assert "not at hand" in drawn(app)
+
+
+async def test_no_problems_are_words_too() -> None:
+    app = Shell(ProblemsScreen(ct.from_messages([])))
+    async with app.run_test():
+        assert "No problems" in drawn(app)
+        assert "would be" in drawn(app)
+
+
+async def test_help_lists_every_key_once_and_fits() -> None:
+    picker = PickerScreen([], now=0)
+    app = Shell(HelpScreen([picker, PickerList(lambda entry: "", 0)], notes=["A note [/]."]))
+    async with app.run_test(size=(60, 40)):
+        pane = app.screen.query_one(ReadingPane)
+        lines = pane.shown.splitlines()
+        assert max(map(len, lines)) <= 58
+        assert "A note [/]." in lines
+        assert [line for line in lines if line and not line.startswith(" ")] == [
+            *("A note [/].", "Picker", "Picker List", "Everywhere"),
+        ]
+        assert "  /               Filter by words" in lines
+        assert sum("Leave without a session" in line for line in lines) == 1
+        assert any(line.strip().startswith("tab") for line in lines[lines.index("Everywhere") :])
+
+
+@pytest.mark.parametrize("screen", [PickerScreen, PickerList, ProblemsScreen, HelpScreen, ExportScreen, ReadingPane])
+def test_every_key_has_a_name_and_an_explanation(screen: type) -> None:
+    for binding in screen.BINDINGS:  # type: ignore[attr-defined]
+        assert binding.id
+        assert binding.description
+        assert binding.tooltip
+
+
+async def test_long_text_is_wrapped_only_as_far_as_needed() -> None:
+    taken: list[int] = []
+
+    def parts() -> Iterator[Part]:
+        for number in range(100_000):
+            taken.append(number)
+            yield Part(f"line {number}")
+
+    class Reading(App[None]):
+        def compose(self) -> ComposeResult:
+            yield ReadingPane(parts())
+
+    app = Reading()
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        assert len(taken) < 300
+        await pilot.press("pagedown", "j", "k", "up")
+        assert len(taken) < 400
+        await pilot.press("end")
+        await until(pilot, lambda: "line 99999" in drawn(app))
+        await pilot.press("home")
+        assert "line 0 " in drawn(app)
+        await pilot.resize_terminal(40, 10)
+        await pilot.pause()
+        assert "line 0 " in drawn(app)
+
+
+def test_lines_break_at_blanks_and_never_exceed_the_width() -> None:
+    assert list(wrap("one two three\n\nfour", 9)) == ["one two", "three", "", "four"]
+    assert list(wrap("x" * 25, 10)) == ["x" * 10, "x" * 10, "x" * 5]
+    assert list(wrap("a " + "x" * 12, 10)) == ["a xxxxxxxx", "xxxx"]
+    assert list(wrap("日本語 の 文章です", 8)) == ["日本語", "の 文章", "です"]
+    assert list(wrap("", 10)) == [""]
+    assert list(wrap("日", 1)) == ["日"]

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
+import weakref
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
 
 
 class LineFile:
-    """The bytes of a file. Only ``\\n`` ends a line; a file that grows is mapped anew by :meth:`refresh`."""
+    """The bytes of a file. Only ``\\n`` ends a line; a file that grows is mapped anew by :meth:`refresh`.
+
+    It is closed with the last reader that holds it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = None
         self.size = 0
         self.data: mmap.mmap | bytes = b""
         try:
-            self._file = path.open("rb")
+            self._file = path.open("rb", buffering=0)
+            self._close = weakref.finalize(self, self._file.close)
             self.refresh()
         except OSError as error:
             raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -29,12 +34,9 @@ class LineFile:
         Raises:
             UnreadableSession: the file has become shorter, so that what was read is no longer there.
         """
-        if self._file is None:
-            return
-        self._file.seek(0, 2)
-        size = self._file.tell()
+        size = os.fstat(self._file.fileno()).st_size
         if size < self.size:
-            raise UnreadableSession(f"{self.path}: has become shorter while it was read; open it again")
+            raise self._shorter()
         if size != self.size:
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
@@ -44,12 +46,25 @@ class LineFile:
         end = self.data.find(b"\n", start)
         return (end, True) if end >= 0 else (self.size, False)
 
+    def read(self, start: int, length: int) -> bytes:
+        """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
+
+        Raises:
+            UnreadableSession: they are no longer there.
+        """
+        found = os.pread(self._file.fileno(), length, start)
+        if len(found) < length:
+            raise self._shorter()
+        return found
+
+    def _shorter(self) -> UnreadableSession:
+        return UnreadableSession(f"{self.path}: has become shorter since it was read; open it again")
+
     def close(self) -> None:
         """Give the file back; reading it afterwards is an error."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
-        if self._file is not None:
-            self._file.close()
+        self._close()
 
 
 def objects_on(line: bytes) -> list[tuple[int, int]]:

@@ -27,6 +27,8 @@ def format_of(path: Path) -> Format:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
     """
     try:
+        if path.exists() and not path.is_file():  # opening a pipe would wait for who writes to it
+            raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError:
@@ -54,9 +56,11 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     path, session_id = split_spec(spec)
     found = _in_directory(path) if path.is_dir() else format_of(path).sessions(path)
     if session_id is not None:
+        ids = [info.id for info in found if info.id]
         found = [info for info in found if info.id == session_id]
         if not found:
-            raise UnreadableSession(f"{path}: has no session {session_id!r}")
+            others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
+            raise UnreadableSession(f"{path}: has no session {session_id!r}{others}")
     if not found:
         raise UnreadableSession(f"{path}: no session in it")
     return found
@@ -82,8 +86,8 @@ def choose(spec: str | Path) -> SessionInfo:
     """
     found = sessions_in(spec)
     main = [info for info in found if not info.parent]
-    if len(main) == 1:
-        return main[0]
+    if len(main) == 1 or len(found) == 1:
+        return (main or found)[0]
     path, _ = split_spec(spec)
     ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or found)]
     raise SeveralSessions(f"{path}: holds {len(ids)} sessions; name one", ids)

@@ -7,6 +7,7 @@ start with a known summary prefix, which path was read, where a cut would fall) 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -208,11 +209,14 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Record one call to the model that ended at *message*; returns its row."""
-        self.request_message.append(message)
-        self.request_time.append(time)
-        self.requests.append(usage)
-        return len(self.requests) - 1
+        """Record one call to the model that ended at *message*; returns its row. Rows are in the order of messages."""
+        row = len(self.requests)
+        if row and self.request_message[-1] > message:
+            row = bisect_right(self.request_message, message)
+        self.request_message.insert(row, message)
+        self.request_time.insert(row, time)
+        self.requests.insert(row, usage)
+        return row
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         """Measure one Anthropic-shaped block and append it to *message*; returns its row."""
@@ -280,7 +284,7 @@ class Facts:
             if self.role[message] == Role.ASSISTANT:
                 self.flags[message] |= MessageFlag.SUMMARY
             return BlockFlag.DEFECT_SUMMARY
-        if body.startswith(markers.SDK_SUMMARY) and self.first_block[message] < 0:
+        if body.startswith((markers.SDK_SUMMARY, markers.KODA_SUMMARY)) and self.first_block[message] < 0:
             self.flags[message] |= MessageFlag.SUMMARY
         return 0
 

@@ -41,9 +41,17 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
     except (ValueError, RecursionError, UnicodeError):
         text = data if isinstance(data, str) else bytes(data).decode("utf-8-sig", "surrogatepass")
         try:
-            return json.loads(text)
+            return _lenient.decode(text)
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def _integer(digits: str) -> int | float:
+    """An integer, as a float where Python refuses so many digits."""
+    return int(digits) if len(digits) < 4_000 else float(digits)
+
+
+_lenient = json.JSONDecoder(parse_int=_integer)
 
 
 def loads_all(data: bytes | str) -> list[Any]:
@@ -54,14 +62,14 @@ def loads_all(data: bytes | str) -> list[Any]:
     """
     text = data if isinstance(data, str) else data.decode("utf-8-sig", "surrogatepass")
     values: list[Any] = []
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while True:
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
         if at == len(text):
             return values
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = _lenient.raw_decode(text, at)
         except RecursionError:
             raise ValueError("nested too deeply") from None
         values.append(value)

@@ -17,8 +17,7 @@ class LinesContent:
 
     def line(self, record: int) -> bytes:
         """The bytes of a record."""
-        start = self.facts.record_place[record]
-        return self.file.data[start : start + self.facts.record_length[record]]
+        return self.file.read(self.facts.record_place[record], self.facts.record_length[record])
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

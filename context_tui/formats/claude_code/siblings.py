@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.claude_code.records import decode
+from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
+from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.lines import LineFile
 from context_tui.session.session import SessionInfo
 
 NAME = "claude-code"
+FIRST_LINES = 20
+"""Lines at the start of an agent's file on which its first message is looked for."""
 SEARCHED = 32 << 20
 """Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
 
@@ -20,47 +26,43 @@ def list_sessions(path: Path) -> list[SessionInfo]:
         status = path.stat()
     except OSError as error:
         raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
-    agent_file = path.stem.startswith("agent-") and _is_sidechain(path)
-    main = SessionInfo(
-        str(path),
-        NAME,
-        title=path.stem,
-        parent=_session_of(path) if agent_file else "",
-        time=status.st_mtime,
-        bytes=status.st_size,
-    )
-    if agent_file:
-        return [main]
-    inline = [SessionInfo(str(path), NAME, agent, agent, str(path), status.st_mtime) for agent in _inline_agents(path)]
-    beside = [
-        SessionInfo(str(file), NAME, file.stem, file.stem, str(path), file.stat().st_mtime, file.stat().st_size)
-        for file in _agent_files(path)
-    ]
-    return [main, *inline, *beside]
+    first = _first_message(path) if path.stem.startswith("agent-") else None
+    if first is not None and first.isSidechain:
+        return [_agent(path, first, first.sessionId or "?")]
+    main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
+    inline = [replace(main, id=agent, title=agent, parent=str(path)) for agent in _inline_agents(path)]
+    return [main, *inline, *_agents_beside(path)]
 
 
-def _agent_files(path: Path) -> list[Path]:
+def _agents_beside(path: Path) -> list[SessionInfo]:
+    """Agents with files of their own: below the session's folder, or (up to 2.0) beside the session."""
     own = path.with_suffix("") / "subagents"
-    nested = sorted(own.glob("agent-*.jsonl")) if own.is_dir() else []
-    older = [file for file in sorted(path.parent.glob("agent-*.jsonl")) if _session_of(file) == path.stem]
-    return nested + older
+    found = [(file, _first_message(file), True) for file in sorted(own.rglob("agent-*.jsonl"))]
+    found += [(file, _first_message(file), False) for file in sorted(path.parent.glob("agent-*.jsonl"))]
+    return [
+        _agent(file, first, str(path))
+        for file, first, ours in found
+        if first and (ours or first.sessionId == path.stem)
+    ]
 
 
-def _is_sidechain(path: Path) -> bool:
+def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
+    status = path.stat()
+    return SessionInfo(str(path), NAME, first.agentId or UNNAMED, path.stem, parent, status.st_mtime, status.st_size)
+
+
+def _first_message(path: Path) -> Record | None:
+    """The first message record of a file, looked for on its first lines."""
     try:
         with path.open("rb") as file:
-            return decode(file.readline()).isSidechain
-    except (OSError, ValueError):
-        return False
-
-
-def _session_of(path: Path) -> str:
-    """The session that an agent file belongs to, from its first line."""
-    try:
-        with path.open("rb") as file:
-            return decode(file.readline()).sessionId or "?"
-    except (OSError, ValueError):
-        return "?"
+            for line in islice(file, FIRST_LINES):
+                with suppress(ValueError):
+                    record = decode(line)
+                    if record.type in MESSAGE_TYPES:
+                        return record
+    except OSError:
+        pass
+    return None
 
 
 def _inline_agents(path: Path) -> list[str]:
@@ -77,8 +79,8 @@ def _inline_agents(path: Path) -> list[str]:
             end, _ = file.line(at)
             try:
                 record = decode(file.data[start:end])
-                if record.isSidechain and record.type in ("user", "assistant"):
-                    found[record.agentId or "sidechain"] = None
+                if record.isSidechain and record.type in MESSAGE_TYPES:
+                    found[record.agentId or UNNAMED] = None
             except ValueError:
                 pass
             at = end

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.session.facts import BlockFlag
+from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.session import Session
 
 
@@ -38,6 +38,7 @@ def injected_loss(session: Session) -> list[str]:
     injected = sum(
         1
         for message in session.context_at().order
+        if not facts.flags[message] & MessageFlag.SUMMARY  # told by its first words
         for block in facts.blocks_of(message)
         if facts.block_flags[block] & BlockFlag.INJECTED
     )

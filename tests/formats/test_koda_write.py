@@ -99,3 +99,13 @@ def test_replies_are_complete_and_dated(tmp_path: Path) -> None:
         **{"user": None, "tool": None},
         "assistant": "2026-03-01 10:09:00",
     }
+
+
+@pytest.mark.parametrize("name", ["koda", "anthropic", "openai"])
+def test_a_recorded_summary_stays_one(name: str, tmp_path: Path) -> None:
+    rows = [user("one", compacted_at="2026-03-01 11:00:00"), {"role": "system", "content": f"{KODA_SUMMARY}\n\nso far"}]
+    session = open_session(make(tmp_path / "koda.db", [*rows, reply("Go on."), user("two")]))
+    done = export(session, tmp_path / "out.json", name)
+    again = open_session(tmp_path / "out.json")
+    assert done.losses == []
+    assert (len(again), again.turns, measures(again)) == (3, 1, measures(session)[1:])

@@ -1,7 +1,7 @@
 """Secrets in recorded text: found by their well-known shapes, or by the name they are assigned to.
 
-Every pattern takes linear time: repetitions are bounded, and what may stand before a match keeps a long run of word
-characters from being looked at from each of its positions.
+Every pattern takes linear time: repetitions are bounded, and as no match begins inside a word, a long run of word
+characters is not looked at from each of its positions.
 """
 
 from __future__ import annotations
@@ -9,46 +9,56 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from context_tui.summarizer.request import Message
 from context_tui.summarizer.wire import json_text
 
-_START = r"(?<![A-Za-z0-9_-])"
-_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern))
-    for kind, pattern in (
-        (
-            "private key",
-            r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
-            r"(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
-        ),
-        ("Anthropic key", _START + r"sk-ant-[A-Za-z0-9_-]{20,300}"),
-        ("OpenAI key", _START + r"sk-(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{20,300}"),
-        ("OpenAI key", _START + r"sk-[A-Za-z0-9]{20,200}(?![A-Za-z0-9-])"),
-        ("GitHub token", _START + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})"),
-        ("GitLab token", _START + r"glpat-[A-Za-z0-9_-]{20,64}"),
-        ("AWS key id", _START + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-        ("Slack token", _START + r"xox[abeoprs]-[A-Za-z0-9-]{10,250}"),
-        ("Slack webhook", r"https://hooks\.slack\.com/services/[A-Za-z0-9/_-]{20,100}"),
-        ("Google key", _START + r"(?:AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{20,300})"),
-        ("Stripe key", _START + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,250}"),
-        ("npm token", _START + r"npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-        ("JWT", _START + r"eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{5,8000}\.[A-Za-z0-9_-]{10,2000}"),
-    )
+
+def _shape(kind: str, start: str, rest: str) -> tuple[str, re.Pattern[str]]:
+    """A pattern that begins with literal text, which is searched for fast, and not inside a longer word."""
+    return kind, re.compile(rf"{start}(?<![A-Za-z0-9_-]{start}){rest}")
+
+
+_SHAPES = (
+    _shape(
+        "private key",
+        "-----BEGIN ",
+        r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+        r"(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    _shape("Anthropic key", "sk-ant-", r"[A-Za-z0-9_-]{20,300}"),
+    _shape("OpenAI key", "sk-", r"(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{20,300}"),
+    _shape("OpenAI key", "sk-", r"[A-Za-z0-9]{20,200}(?![A-Za-z0-9-])"),
+    _shape("GitHub token", "gh", r"[pousr]_[A-Za-z0-9]{36,255}"),
+    _shape("GitHub token", "github_pat_", r"[A-Za-z0-9_]{22,255}"),
+    _shape("GitLab token", "glpat-", r"[A-Za-z0-9_-]{20,64}"),
+    _shape("AWS key id", "A", r"(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _shape("Slack token", "xox", r"[abeoprs]-[A-Za-z0-9-]{10,250}"),
+    _shape("Slack webhook", r"https://hooks\.slack\.com/services/", r"[A-Za-z0-9/_-]{20,100}"),
+    _shape("Google key", "AIza", r"[A-Za-z0-9_-]{35}"),
+    _shape("Google key", r"ya29\.", r"[A-Za-z0-9_-]{20,300}"),
+    _shape("Stripe key", "sk_", r"(?:live|test)_[A-Za-z0-9]{16,250}"),
+    _shape("Stripe key", "rk_", r"(?:live|test)_[A-Za-z0-9]{16,250}"),
+    _shape("npm token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    _shape("JWT", "eyJ", r"[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{5,8000}\.[A-Za-z0-9_-]{10,2000}"),
 )
 
-_URL = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<>]{0,100}:([^\s/@\"'<>]{3,200})@")
-_AUTHORIZED = re.compile(r"\b(?:Bearer|Basic)\s{1,4}([A-Za-z0-9._~+/=-]{16,4000})", re.IGNORECASE)
+_URL = re.compile(r"://[^\s/:@\"'<>]{0,100}:([^\s/@\"'<>]{3,200})@")
+_AUTHORIZED = re.compile(r"[Bb](?i:earer|asic)\s{1,4}([A-Za-z0-9._~+/=-]{16,4000})")
 _PASSWORD = r"passwords?|passwd|passphrase|pwd"
 _SECRET = (
     r"secrets?|secret[_-]?(?:access[_-]?)?key|tokens?|credentials?|(?:api|access|auth|private|encryption)[_-]?keys?"
     r"|[_-]keys?"
 )
-_ASSIGNED = re.compile(
-    rf"(?:(?P<password>{_PASSWORD})|{_SECRET})(?![A-Za-z0-9])\\?[\"']?\]?[ \t]{{0,8}}(?::=|=>|[:=])[ \t]{{0,8}}"
-    r"(?:\\?[\"'](?P<quoted>[^\s\"'\\]{4,500})(?=\\?[\"'])|(?P<bare>[^\s\"'\\,;<>(){}\[\]]{4,500}))",
-    re.IGNORECASE,
+# An assignment is looked at from its sign, of which there are few: the name before it, then the value behind.
+_SIGN = re.compile(r":=|=>|[:=]")
+_BEFORE = re.compile(
+    rf"(?:(?P<password>{_PASSWORD})|{_SECRET})(?![A-Za-z0-9])\\?[\"']?\]?[ \t]{{0,8}}\Z", re.IGNORECASE
+)
+_VALUE = re.compile(
+    r"[ \t]{0,8}(?:\\?[\"'](?P<quoted>[^\s\"'\\]{4,500})(?=\\?[\"'])|(?P<bare>[^\s\"'\\,;<>(){}\[\]]{4,500}))"
 )
 _NAMED = re.compile(rf".{{0,60}}?(?:(?P<password>{_PASSWORD})|{_SECRET})", re.IGNORECASE)
 _HARMLESS = re.compile(
@@ -57,6 +67,7 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _STRUCTURE = frozenset({"type", "id", "tool_use_id", "name", "signature", "source"})
+_NAME_LENGTH = 40  # of a name, its quotes and the spaces before the sign
 _DEPTH = 40  # deeper than this, JSON is masked as the text that it is
 
 
@@ -74,15 +85,22 @@ def find(text: str) -> list[Secret]:
     found = [(kind, *match.span()) for kind, pattern in _SHAPES for match in pattern.finditer(text)]
     found += [("password in a URL", *m.span(1)) for m in _URL.finditer(text) if not _HARMLESS.fullmatch(m.group(1))]
     found += [("authorization", *m.span(1)) for m in _AUTHORIZED.finditer(text) if _random(m.group(1))]
-    for match in _ASSIGNED.finditer(text):
-        kind, group = _kind(match), "quoted" if match["quoted"] else "bare"
-        if _plausible(kind, match[group], quoted=group == "quoted"):
-            found.append((kind, *match.span(group)))
+    found += _assigned(text)
     secrets: list[Secret] = []
     for kind, start, end in sorted(found, key=lambda entry: (entry[1], -entry[2])):
         if not secrets or start >= secrets[-1].end:
             secrets.append(Secret(kind, start, end, _preview(text[start:end])))
     return secrets
+
+
+def _assigned(text: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, start and end of each value that is assigned to the name of a secret."""
+    for sign in _SIGN.finditer(text):
+        name = _BEFORE.search(text, max(0, sign.start() - _NAME_LENGTH), sign.start())
+        if name and (value := _VALUE.match(text, sign.end())):
+            kind, group = _kind(name), "quoted" if value["quoted"] else "bare"
+            if _plausible(kind, value[group], quoted=group == "quoted"):
+                yield kind, *value.span(group)
 
 
 def mask(messages: list[Message]) -> tuple[list[Message], dict[str, int]]:

@@ -38,7 +38,7 @@ GOOD = """\
 
 ## Key Decisions
 - Node.js 18.2 and e.g. read/write access, 50/50, auth.py
-- [x] done, [docs](https://other.test/made/up.html)
+- [x] done, [docs](https://other.test/made/up.html?from=made/up.py)
 
 ## Next Steps
 - README.md, /srv/app/config/prod.yaml, lib/util.ts

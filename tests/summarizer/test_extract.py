@@ -77,6 +77,12 @@ def test_what_it_tells() -> None:
     assert headings == [name for name in DEFECT_SECTIONS if name in headings]
 
 
+def test_a_file_is_told_once_where_it_was_last() -> None:
+    edits = [used("Edit", path=path) for path in ("a.py", "b.py", "a.py")]
+    digest = extract([*SESSION, *(message for edit in edits for message in edit)])
+    assert section(digest, "### Changed") == ["- src/export.py", "- b.py", "- a.py"]
+
+
 def test_an_earlier_summary_is_kept() -> None:
     assert "> - old goal" in extract(SESSION, "## Goal\n- old goal")
     recorded: Message = {"role": "assistant", "content": f"{DEFECT_SUMMARY}\n- old goal"}

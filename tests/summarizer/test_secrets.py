@@ -89,6 +89,7 @@ def test_assignments(text: str, expected: str) -> None:
         "http://user@host.test/",
         "task-management-system-with-a-long-name sk-learn-contrib-and-more",
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+        "token=aaaaaaaaaaaaaaaaaaaaaaaa1111, api_key=1a1a1a1a1a1a1a1a1a1a1a1a",
         "The password must be at least 12 characters.",
         "Basic understanding-of-the-matter is enough",
         "[masked password] password=[masked password]",
@@ -200,13 +201,13 @@ def test_time_is_linear(piece: str) -> None:
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))
         best = float("inf")
-        for _ in range(3):
+        for _ in range(2):
             started = time.process_time()
             find(text)
             best = min(best, time.process_time() - started)
         return best
 
-    assert seconds(400_000) < 10 * max(seconds(100_000), 0.005)
+    assert seconds(80_000) < 10 * max(seconds(20_000), 0.002)
 
 
 @given(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from context_tui.session.context import Body, Context
+from context_tui.compaction.changes import Change as Change
+from context_tui.compaction.changes import Changes
+from context_tui.session.context import Context
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import bytes4
@@ -26,16 +28,6 @@ class Trigger:
     value: int | None = None
     threshold: int | None = None
     source: str = ""
-
-
-@dataclass(frozen=True)
-class Change:
-    """Another body for a tool_result: ``action`` is clear or truncate, ``policy`` who does it."""
-
-    action: str
-    body: Body
-    policy: str
-    render: Callable[[Any], str] | None = None  # makes the text from the recorded body, where ``body.text`` is None
 
 
 @dataclass(frozen=True)
@@ -87,6 +79,7 @@ class Plan:
 
     ``changes`` maps block rows to new bodies; the first ``cut`` positions are dropped, for a summary where ``insert``
     says so; ``reason`` says why nothing would change. The trigger stands beside the plan and does not empty it.
+    ``saved`` are the tokens that would be gone, where the policy has sums of them; without it they are counted.
     """
 
     policy: str
@@ -102,6 +95,7 @@ class Plan:
     prepare: Prepare | None = None
     previous: int = -1  # block row of an earlier summary that the new one is to update
     session: Session | None = None
+    saved: int | None = None
 
     @property
     def head(self) -> list[Message]:
@@ -136,6 +130,8 @@ class Plan:
     def tokens_after(self) -> int:
         """Estimated tokens of what would be left, without the summary that has yet to be written."""
         sums, facts, cut = measured(self.context), self.context.facts, self.cut
+        if self.saved is not None:
+            return sums.total - self.saved
         saved = sums.prefix[cut]
         position_of = sums.position_of if cut and self.changes else {}
         for block, change in self.changes.items():
@@ -213,6 +209,6 @@ class Plan:
 
     def after(self) -> Context:
         """The context with the changed bodies, for a policy that works on what this one leaves; nothing is dropped."""
-        replaced = {**self.context.replaced, **{block: change.body for block, change in self.changes.items()}}
-        context = self.context
-        return Context(context.facts, context.at, context.order, context.epoch_start, replaced)
+        changes = self.changes
+        bodies = changes.bodies() if isinstance(changes, Changes) else {row: c.body for row, c in changes.items()}
+        return self.context.replacing(bodies)

@@ -28,6 +28,7 @@ class AgentSdkCompact(LoopCurve):
     about: ClassVar[str] = "agent-sdk: a model's summary in place of all but the last messages"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
+    trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
 
     def trigger(self, moment: Moment, params: AgentSdkCompactParams) -> Trigger:
         return sdk_trigger(moment, params.context_budget, "the budget", moment.input_includes_cache)

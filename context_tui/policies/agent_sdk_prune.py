@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, param
+from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context
+from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.tokens.measured import measured
 
 HEAD_BYTES, TAIL_BYTES = 500, 200
 MARKER = "\n\n[...{} chars pruned...]\n\n"
+MARKER_BYTES = len(MARKER) - len("{}")
 
 
 class AgentSdkPruneParams(Params):
@@ -48,6 +54,7 @@ class AgentSdkPrune(LoopCurve):
     about: ClassVar[str] = "agent-sdk: cut the middle out of long tool results"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
+    trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
 
     def trigger(self, moment: Moment, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
@@ -55,36 +62,75 @@ class AgentSdkPrune(LoopCurve):
         return sdk_trigger(moment, threshold, what, moment.input_includes_cache)
 
     def plan(self, context: Context, params: AgentSdkPruneParams, moment: Moment) -> Plan:
-        sums, facts = measured(context), context.facts
-        end = len(context) - params.preserve_tail
-        changes: dict[int, Change] = {}
-        removed = 0
-        for position, block in zip(sums.results.position, sums.results.block, strict=True):
-            if position >= end:
-                break
-            length = json_length(context, block)
-            if length <= params.max_chars:
-                continue
-            size = pruned_size(length, facts.cut[block] if block not in context.replaced else 0)
-            if size is None:
-                continue
-            removed += length - size
-            changes[block] = Change("truncate", Body(None, size), self.name, pruned_text)
+        facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars
+        found = prunable(context)
+        lengths = found.length[: bisect_left(found.position, end)]
+        chosen = [number for number, length in enumerate(lengths) if length > longest]
+        sizes = {found.block[number]: found.size[number] for number in chosen}
+        removed = sum(lengths[number] for number in chosen) - sum(sizes.values())
+
+        def change(block: int) -> Change:
+            return Change("truncate", Body(None, sizes[block]), self.name, pruned_text)
 
         def kept(position: int, block: int | None) -> str:
             if position >= end:
                 return f"kept: within the last {params.preserve_tail} messages"
             if block is None or facts.kind[block] != Kind.TOOL_RESULT:
                 return "kept: only tool results are pruned"
-            if json_length(context, block) <= params.max_chars:
-                return f"kept: {params.max_chars:,} bytes or fewer"
+            if json_length(context, block) <= longest:
+                return f"kept: {longest:,} bytes or fewer"
             return "kept: pruning would not make it shorter"
 
-        trigger = self.trigger(moment, params)
-        reason = "" if changes else f"nothing to prune: no older result is longer than {params.max_chars:,} bytes"
         return Plan(
-            self.name, params, context, trigger, changes, reason=reason, report={"removed_bytes": removed}, kept=kept
+            self.name,
+            params,
+            context,
+            self.trigger(moment, params),
+            Changes(list(sizes), change),
+            reason="" if sizes else f"nothing to prune: no older result is longer than {longest:,} bytes",
+            report={"removed_bytes": removed},
+            kept=kept,
+            saved=sum(found.saved[number] for number in chosen),
         )
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        found, total = prunable(context), measured(context).total
+        if name == "max_chars":
+            old = bisect_left(found.position, len(context) - params.preserve_tail)
+            by_length = Ladder(found.length[:old], found.saved[:old])
+            return [total - by_length.above(value) for value in values]
+        if name == "preserve_tail":
+            saved = [
+                saved if length > params.max_chars else 0
+                for length, saved in zip(found.length, found.saved, strict=True)
+            ]
+            by_position = Ladder(found.position, saved)
+            return [total - by_position.below(len(context) - value) for value in values]
+        return super().curve(context, params, moment, name, values)
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """The tool_results that pruning makes shorter, in prompt order: bytes before and after, and tokens it saves."""
+
+    position: Sequence[int]
+    block: Sequence[int]
+    length: Sequence[int]
+    size: Sequence[int]
+    saved: Sequence[int]
+
+
+@once
+def prunable(context: Context) -> Prunable:
+    """Every tool_result that pruning would make shorter, however long results may be."""
+    results, cuts = measured(context).results, context.facts.cut
+    found = []
+    for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
+        length = json_length(context, block)
+        size = pruned_size(length, cuts[block] if block not in context.replaced else 0)
+        if size is not None:
+            found.append((position, block, length, size, tokens - size // 4))
+    return Prunable(*zip(*found, strict=True)) if found else Prunable((), (), (), (), ())
 
 
 def json_length(context: Context, block: int) -> int:
@@ -100,7 +146,7 @@ def pruned_size(length: int, cut: int) -> int | None:
     head, tail = HEAD_BYTES - (cut & 3), length - TAIL_BYTES + (cut >> 2)
     if tail < head:
         return None
-    size = head + len(MARKER.format(tail - head)) + length - tail
+    size = head + MARKER_BYTES + len(str(tail - head)) + length - tail
     return size if size < length else None
 
 

@@ -42,11 +42,13 @@ class Policy(Protocol):
 
 
 class LoopCurve:
-    """The curve by planning once for each value."""
+    """The curve by planning once for each value; parameters that only the trigger reads change no plan."""
 
-    def curve(
-        self: Any, context: Context, params: Params, moment: Moment, name: str, values: Sequence[Any]
-    ) -> list[int]:
+    trigger_only: ClassVar[frozenset[str]] = frozenset()
+
+    def curve(self: Any, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        if name in self.trigger_only:
+            return [self.plan(context, params, moment).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), moment).tokens_after for value in values]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Policy, param
 from context_tui.policies.base import Params as BaseParams
@@ -63,7 +66,7 @@ class Chain(LoopCurve):
         return Trigger(first is not None, names, shown.value, shown.threshold, shown.source)
 
     def plan(self, context: Context, params: ChainParams, moment: Moment) -> Plan:
-        changes: dict[int, Change] = {}
+        changes: Mapping[int, Change] = {}
         here, last, reasons, plans = context, None, [], []
         triggers = []
         for policy, options in self.steps(params):
@@ -74,7 +77,7 @@ class Chain(LoopCurve):
             triggers.append((policy.name, last.trigger))
             reasons.append(f"{policy.name}: {last.reason}")
             if last.changes:
-                changes.update(last.changes)
+                changes = _over(last.changes, changes) if changes else last.changes
                 here = last.after()
                 moment = replace(moment, believed=measured(here).total)
         if last is None:
@@ -95,4 +98,10 @@ class Chain(LoopCurve):
             reason="" if changes or last.cut else "; ".join(reasons),
             report={key: value for plan in plans for key, value in (plan.report or {}).items()} or None,
             kept=kept,
+            saved=measured(context).total - last.tokens_after,
         )
+
+
+def _over(newer: Mapping[int, Change], older: Mapping[int, Change]) -> Mapping[int, Change]:
+    """Both, where the newer ones count; neither is copied."""
+    return ChainMap(cast(MutableMapping[int, Change], newer), cast(MutableMapping[int, Change], older))

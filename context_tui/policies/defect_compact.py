@@ -8,8 +8,8 @@ from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
 from context_tui.policies.defect_microcompact import window_tokens
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Context
-from context_tui.session.facts import BlockFlag, Role, is_block_list
+from context_tui.session.context import Context, once
+from context_tui.session.facts import BlockFlag, is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.tokens.measured import Measured, measured
@@ -43,6 +43,7 @@ class DefectCompact(LoopCurve):
     about: ClassVar[str] = "defect: a model's summary in place of all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
+    trigger_only: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def hard(self, moment: Moment, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""
@@ -64,8 +65,7 @@ class DefectCompact(LoopCurve):
         starts = sums.turn_starts
         by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
         if by_assistant:
-            role = context.facts.role
-            starts = [p for p, message in enumerate(context.order) if p > 0 and role[message] == Role.ASSISTANT]
+            starts = [position for position in sums.assistants if position > 0]
         cut = boundary(sums, starts, budget)
         if cut == 0:
             what = "no turn starts here" if not starts else "the only turn starts at the first message"
@@ -102,14 +102,19 @@ def boundary(sums: Measured, starts: list[int], budget: int) -> int:
 
 def previous_summary(context: Context, cut: int) -> int:
     """Row of the first assistant text in the head that starts with the summary prefix, or -1."""
-    facts = context.facts
-    for position in range(cut):
-        message = context.order[position]
-        if facts.role[message] == Role.ASSISTANT:
-            for block in facts.blocks_of(message):
-                if facts.block_flags[block] & BlockFlag.DEFECT_SUMMARY:
-                    return block
-    return -1
+    position, block = _first_summary(context)
+    return block if position < cut else -1
+
+
+@once
+def _first_summary(context: Context) -> tuple[int, int]:
+    """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
+    flags, blocks_of = context.facts.block_flags, context.facts.blocks_of
+    for position in measured(context).assistants:
+        for block in blocks_of(context.order[position]):
+            if flags[block] & BlockFlag.DEFECT_SUMMARY:
+                return position, block
+    return -1, -1
 
 
 def prepare_head(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

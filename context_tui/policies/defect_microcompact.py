@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
+from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context
+from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import Results, measured
 
+CLEARED = Body.of(DEFECT_PLACEHOLDER)
+CLEARED_TOKENS = CLEARED.size // 4
 UNKNOWN_WINDOW = 128_000
 """The window that defect takes where it knows none, in tokens."""
 
@@ -36,6 +42,7 @@ class DefectMicrocompact(LoopCurve):
     about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
+    trigger_only: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
 
     def trigger(self, moment: Moment, params: DefectMicrocompactParams) -> Trigger:
         window = window_tokens(moment)
@@ -44,37 +51,65 @@ class DefectMicrocompact(LoopCurve):
 
     def plan(self, context: Context, params: DefectMicrocompactParams, moment: Moment) -> Plan:
         sums, trigger = measured(context), self.trigger(moment, params)
-        starts, keep = sums.turn_starts, params.keep_recent_turns
-        if len(starts) < keep:
-            turns = "one turn" if len(starts) == 1 else f"{len(starts)} turns"
+        keep, minimum = params.keep_recent_turns, params.min_clear_tokens
+        if len(sums.turn_starts) < keep:
+            turns = "one turn" if len(sums.turn_starts) == 1 else f"{len(sums.turn_starts)} turns"
             reason = f"nothing to clear: only {turns} here, and the last {keep} are kept"
             return nothing(self.name, params, context, trigger, reason)
-        first_kept = starts[-keep]
-        results = sums.results
-        change = Change("clear", Body.of(DEFECT_PLACEHOLDER), self.name)
-        rows = [
-            block
-            for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True)
-            if tokens > params.min_clear_tokens and position < first_kept
-        ]
-        changes = dict.fromkeys(
-            (row for row in rows if not context.is_text(row, DEFECT_PLACEHOLDER, BlockFlag.DEFECT_CLEARED)), change
-        )
+        end = first_kept(context, keep)
+        results = uncleared(context)
+        old = bisect_left(results.position, end)
+        tokens = results.tokens[:old]
+        rows = [row for row, size in zip(results.block, tokens, strict=False) if size > minimum]
+        saved = sum(size for size in tokens if size > minimum) - len(rows) * CLEARED_TOKENS
 
         def kept(position: int, block: int | None) -> str:
-            if position >= first_kept:
+            if position >= end:
                 return f"kept: within the last {keep} turns"
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return "kept: only tool results are cleared"
-            if context.is_text(block, DEFECT_PLACEHOLDER, BlockFlag.DEFECT_CLEARED):
+            if is_cleared(context, block):
                 return "kept: cleared before"
-            return f"kept: {params.min_clear_tokens:,} tokens or fewer"
+            return f"kept: {minimum:,} tokens or fewer"
 
-        plan = Plan(self.name, params, context, trigger, changes, kept=kept)
-        if not changes:
-            old = sum(1 for position in results.position if position < first_kept)
-            none = "no tool results" if not len(results.block) else f"no tool results before the last {keep} turns"
-            small = f"none of the {old} older results is larger than {params.min_clear_tokens:,} tokens"
-            return Plan(self.name, params, context, trigger, reason=small if old else none, kept=kept)
-        report = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after, "cleared": len(changes)}
-        return Plan(self.name, params, context, trigger, changes, report=report, kept=kept)
+        if not rows:
+            every = sums.results.position
+            count = bisect_left(every, end)
+            none = f"no tool results before the last {keep} turns" if every else "no tool results"
+            small = f"none of the {count} older results is larger than {minimum:,} tokens"
+            return Plan(self.name, params, context, trigger, reason=small if count else none, kept=kept, saved=0)
+        changes = Changes.alike(rows, Change("clear", CLEARED, self.name))
+        report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
+        return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        results, total = uncleared(context), measured(context).total
+        if name == "min_clear_tokens":
+            old = results.tokens[: bisect_left(results.position, first_kept(context, params.keep_recent_turns))]
+            by_size = Ladder(old, (size - CLEARED_TOKENS for size in old))
+            return [total - by_size.above(value) for value in values]
+        if name == "keep_recent_turns":
+            saved = [size - CLEARED_TOKENS if size > params.min_clear_tokens else 0 for size in results.tokens]
+            by_position = Ladder(results.position, saved)
+            return [total - by_position.below(first_kept(context, value)) for value in values]
+        return super().curve(context, params, moment, name, values)
+
+
+def first_kept(context: Context, keep: int) -> int:
+    """Position at which the last *keep* turns start; 0 where there are fewer, so that nothing is older."""
+    starts = measured(context).turn_starts
+    return starts[-keep] if keep <= len(starts) else 0
+
+
+def is_cleared(context: Context, block: int) -> bool:
+    """Whether a tool_result has been cleared before."""
+    return context.is_text(block, DEFECT_PLACEHOLDER, BlockFlag.DEFECT_CLEARED)
+
+
+@once
+def uncleared(context: Context) -> Results:
+    """The tool_results that have not been cleared before."""
+    results = measured(context).results
+    rows = zip(results.position, results.block, results.tokens, strict=True)
+    found = [row for row in rows if not is_cleared(context, row[1])]
+    return Results(*zip(*found, strict=True)) if found else Results((), (), ())

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, compress, islice
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.plan import Change, Plan, Trigger
+from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, nothing, param
+from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context
+from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
 from context_tui.tokens.measured import measured
+
+STUB = Body.of(KODA_STUB)
+"""What stands in place of a cleared result."""
 
 
 def _split(value: Any) -> Any:
@@ -36,6 +44,7 @@ def result_tokens(context: Context, block: int) -> int:
     return (body.size if body else context.facts.text_bytes[block]) * 2 // 7
 
 
+@once
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
     facts, result = context.facts, int(Kind.TOOL_RESULT)
@@ -49,6 +58,33 @@ def row_count(context: Context) -> int:
                 rest = True
         rows += rest
     return rows
+
+
+@dataclass(frozen=True)
+class Aging:
+    """The tool_results that koda could clear, in prompt order: their tools, tokens by bytes / 3.5, and tokens saved."""
+
+    block: Sequence[int]
+    tool: Sequence[str]
+    tokens: Sequence[int]
+    saved: Sequence[int]
+
+
+@once
+def aging(context: Context) -> Aging:
+    """Every tool_result that has not been cleared before, whatever its tool and size."""
+    sums, call = measured(context), context.facts.call
+    found = [
+        (block, sums.tool_of_call.get(call[block], ""), result_tokens(context, block), tokens - STUB.size // 4)
+        for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
+        if not is_cleared(context, block)
+    ]
+    return Aging(*zip(*found, strict=True)) if found else Aging((), (), (), ())
+
+
+def is_cleared(context: Context, block: int) -> bool:
+    """Whether a tool_result has been cleared before."""
+    return context.is_text(block, KODA_STUB, BlockFlag.KODA_CLEARED)
 
 
 class KodaMicrocompact(LoopCurve):
@@ -77,38 +113,60 @@ class KodaMicrocompact(LoopCurve):
         trigger = self.trigger(moment, params)
         if not trigger.fires and not moment.forced:
             return nothing(self.name, params, context, trigger, f"nothing to clear: {trigger.reason}")
-        sums = measured(context)
-        tools, facts = frozenset(params.compactable_tools), context.facts
-        candidates = [
-            block
-            for block in sums.results.block
-            if sums.tool_of_call.get(facts.call[block], "") in tools
-            and result_tokens(context, block) >= params.min_tokens
-            and not context.is_text(block, KODA_STUB, BlockFlag.KODA_CLEARED)
-        ]
-        rows = row_count(context)
-        enough = rows >= params.keep_recent + 2
-        cleared = candidates[: max(0, len(candidates) - params.keep_recent)] if enough else []
-        recent = frozenset(candidates[len(cleared) :])
+        results, tools, minimum = aging(context), frozenset(params.compactable_tools), params.min_tokens
+        pairs = enumerate(zip(results.tool, results.tokens, strict=True))
+        candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
+        rows, keep = row_count(context), params.keep_recent
+        enough = rows >= keep + 2
+        cleared = candidates[: max(0, len(candidates) - keep)] if enough else []
+        recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
 
         def kept(position: int, block: int | None) -> str:
-            if block is None or facts.kind[block] != Kind.TOOL_RESULT:
+            if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return "kept: only tool results are cleared"
             if not enough:
-                return f"kept: fewer than {params.keep_recent + 2} rows"
+                return f"kept: fewer than {keep + 2} rows"
             if block in recent:
-                return f"kept: within the last {params.keep_recent} eligible results"
-            tool = sums.tool_of_call.get(facts.call[block], "")
+                return f"kept: within the last {keep} eligible results"
+            tool = measured(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
                 return f"kept: {tool or 'its call is not here, so its tool'} is not compactable"
-            if context.is_text(block, KODA_STUB, BlockFlag.KODA_CLEARED):
+            if is_cleared(context, block):
                 return "kept: cleared before"
-            return f"kept: fewer than {params.min_tokens:,} tokens"
+            return f"kept: fewer than {minimum:,} tokens"
 
         if not cleared:
-            few = f"{len(candidates)} eligible results, and the last {params.keep_recent} are kept"
+            few = f"{len(candidates)} eligible results, and the last {keep} are kept"
             reason = f"nothing to clear: {few if enough else f'only {rows} rows'}"
-            return Plan(self.name, params, context, trigger, reason=reason, kept=kept)
-        change = Change("clear", Body.of(KODA_STUB), self.name)
-        report = {"cleared": len(cleared), "tokens_saved": sum(result_tokens(context, block) for block in cleared)}
-        return Plan(self.name, params, context, trigger, dict.fromkeys(cleared, change), report=report, kept=kept)
+            return Plan(self.name, params, context, trigger, reason=reason, kept=kept, saved=0)
+        changes = Changes.alike([results.block[number] for number in cleared], Change("clear", STUB, self.name))
+        report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}
+        saved = sum(results.saved[number] for number in cleared)
+        return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        total, acts = measured(context).total, moment.forced or self.trigger(moment, params).fires
+        if name == "gap_seconds":
+            cleared = self.plan(context, params, replace(moment, forced=True)).tokens_after
+            settings = (params.model_copy(update={name: value}) for value in values)
+            return [cleared if moment.forced or self.trigger(moment, each).fires else total for each in settings]
+        if name not in ("keep_recent", "min_tokens"):
+            return super().curve(context, params, moment, name, values)
+        if not acts:
+            return [total] * len(values)
+        results, rows, keep = aging(context), row_count(context), params.keep_recent
+        tools = frozenset(params.compactable_tools)
+        of_tools = [tool in tools for tool in results.tool]
+        sizes, amounts = list(compress(results.tokens, of_tools)), list(compress(results.saved, of_tools))
+        if name == "keep_recent":
+            eligible = [saved for size, saved in zip(sizes, amounts, strict=True) if size >= params.min_tokens]
+            sums = list(accumulate(eligible, initial=0))
+            return [total - sums[max(0, len(eligible) - value)] * (rows >= value + 2) for value in values]
+        if rows < keep + 2:
+            return [total] * len(values)
+        by_size = Ladder(sizes, amounts)
+        after = []
+        for value in values:
+            newest = (saved for size, saved in zip(reversed(sizes), reversed(amounts), strict=True) if size >= value)
+            after.append(total - by_size.at_least(value) + sum(islice(newest, keep)))
+        return after

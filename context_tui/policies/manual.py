@@ -6,12 +6,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.plan import Change, Insert, Plan, Trigger
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Params, param
 from context_tui.policies.defect_compact import prepare_head, previous_summary
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context
+from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.tokens.measured import measured
@@ -80,16 +81,39 @@ class Manual(LoopCurve):
 
 def _before_pairs(context: Context, cut: int) -> int:
     """The latest position up to *cut* that splits no call from its result."""
-    facts, use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
-    made: dict[int, int] = {}
-    for position in range(cut):
-        for block in facts.blocks_of(context.order[position]):
-            if facts.kind[block] == use:
-                made[facts.call[block]] = position
-            elif facts.kind[block] == result:
-                made.pop(facts.call[block], None)
-    for position in range(cut, len(context)):
-        for block in facts.blocks_of(context.order[position]):
-            if facts.kind[block] == result and facts.call[block] in made:
-                cut = min(cut, made[facts.call[block]])
+    calls = _open_calls(context)
+    while calls[cut] < cut:
+        cut = calls[cut]
     return cut
+
+
+@once
+def _open_calls(context: Context) -> list[int]:
+    """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
+
+    Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is
+    answered by its first result.
+    """
+    facts, use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
+    kind, call = facts.kind, facts.call
+    events = [
+        (position, call[block], kind[block] == use)
+        for position, message in enumerate(context.order)
+        for block in facts.blocks_of(message)
+        if kind[block] == use or kind[block] == result
+    ]
+    last_result = {which: position for position, which, made in events if not made}
+    open_since: dict[int, int] = {}
+    spans: list[tuple[int, int]] = []  # from a call to where it is answered, or made again
+    for position, which, made in events:
+        since = open_since.pop(which, position)
+        if since < position:
+            spans.append((since, min(position, last_result.get(which, -1))))
+        if made:
+            open_since[which] = position
+    found, covered = list(range(len(context) + 1)), 0
+    for since, until in sorted(spans):
+        for cut in range(max(since, covered) + 1, until + 1):
+            found[cut] = since
+        covered = max(covered, until)
+    return found

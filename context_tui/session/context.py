@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
 
 from context_tui.session.facts import Compaction, Facts, MessageFlag
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Context:
 
     ``order`` holds message indexes; ``epoch_start`` is the first message that came after the compaction which began
     the epoch (0 when there was none); ``replaced`` maps rows of tool_results to the bodies that stand in their place.
+    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`once` computed.
     """
 
     facts: Facts
@@ -36,6 +41,8 @@ class Context:
     order: Sequence[int]
     epoch_start: int = 0
     replaced: Mapping[int, Body] = field(default_factory=dict)
+    base: Context | None = field(default=None, repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -44,6 +51,24 @@ class Context:
         """Whether the body of a tool_result is exactly *text*, of which the facts keep *flag*."""
         body = self.replaced.get(block)
         return body.text == text if body else bool(self.facts.block_flags[block] & flag)
+
+    def replacing(self, bodies: Mapping[int, Body]) -> Context:
+        """The same messages with more bodies replaced."""
+        replaced = {**self.replaced, **bodies}
+        return Context(self.facts, self.at, self.order, self.epoch_start, replaced, self)
+
+
+def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
+    """*compute* with its answer kept, for as long as the context is."""
+
+    @wraps(compute)
+    def kept(context: Context) -> T:
+        if compute not in context.memo:
+            context.memo[compute] = compute(context)
+        found: T = context.memo[compute]
+        return found
+
+    return kept
 
 
 def epoch_at(facts: Facts, at: int) -> Compaction | None:

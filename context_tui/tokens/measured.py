@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 
-from context_tui.session.context import Context
-from context_tui.session.facts import Kind, MessageFlag
+from context_tui.session.context import Context, once
+from context_tui.session.facts import Kind, MessageFlag, Role
 from context_tui.tokens.rulers import IMAGE_TOKENS
 
 
@@ -26,14 +26,20 @@ class Measured:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        facts, replaced = context.facts, context.replaced
+        self._base = measured(context.base) if context.base is not None else None
+        self.tokens, self.results = self._counted() if self._base is None else self._adjusted(self._base)
+        self.prefix = [0, *accumulate(self.tokens)]
+
+    def _counted(self) -> tuple[list[int], Results]:
+        """Tokens of each message, and the results, block by block."""
+        facts, replaced = self.context.facts, self.context.replaced
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
         result, image, other = int(Kind.TOOL_RESULT), int(Kind.IMAGE), int(Kind.OTHER)
-        self.tokens: list[int] = []
+        sums: list[int] = []
         positions: list[int] = []
         blocks: list[int] = []
         sizes: list[int] = []
-        for position, message in enumerate(context.order):
+        for position, message in enumerate(self.context.order):
             total, row = 0, first[message]
             while row >= 0:
                 what = kind[row]
@@ -46,24 +52,48 @@ class Measured:
                     tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // 4
                 total += tokens
                 row = following[row]
-            self.tokens.append(total)
-        self.results = Results(positions, blocks, sizes)
-        self.prefix = [0, *accumulate(self.tokens)]
+            sums.append(total)
+        return sums, Results(positions, blocks, sizes)
+
+    def _adjusted(self, base: Measured) -> tuple[list[int], Results]:
+        """The same from those of the same messages with fewer bodies replaced."""
+        replaced, results = self.context.replaced, base.results
+        sums, sizes = base.tokens.copy(), list(results.tokens)
+        for number, row in enumerate(results.block):
+            if row in replaced:
+                tokens = replaced[row].size // 4
+                sums[results.position[number]] += tokens - sizes[number]
+                sizes[number] = tokens
+        return sums, Results(results.position, results.block, sizes)
 
     @property
     def total(self) -> int:
         """Tokens of the whole context."""
         return self.prefix[-1]
 
+    # Other bodies change none of these.
+
     @cached_property
     def turn_starts(self) -> list[int]:
         """Positions at which a turn starts, ascending."""
+        if self._base is not None:
+            return self._base.turn_starts
         flags, start = self.context.facts.flags, MessageFlag.TURN_START
         return [position for position, message in enumerate(self.context.order) if flags[message] & start]
 
     @cached_property
+    def assistants(self) -> list[int]:
+        """Positions of the assistant messages, ascending."""
+        if self._base is not None:
+            return self._base.assistants
+        role, assistant = self.context.facts.role, int(Role.ASSISTANT)
+        return [position for position, message in enumerate(self.context.order) if role[message] == assistant]
+
+    @cached_property
     def tool_of_call(self) -> dict[int, str]:
         """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
+        if self._base is not None:
+            return self._base.tool_of_call
         facts = self.context.facts
         use = int(Kind.TOOL_USE)
         return {
@@ -76,10 +106,12 @@ class Measured:
     @cached_property
     def position_of(self) -> dict[int, int]:
         """Message index to position."""
+        if self._base is not None:
+            return self._base.position_of
         return {message: position for position, message in enumerate(self.context.order)}
 
 
-@lru_cache(maxsize=16)
+@once
 def measured(context: Context) -> Measured:
-    """The sums of *context*; computed once for each context that is in use."""
+    """The sums of *context*; computed once."""
     return Measured(context)

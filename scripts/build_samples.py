@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 SAMPLES = {
+    "coding-session.jsonl": "coding",
     "agent-sdk-request.json": "agent_sdk",
     "broken-on-purpose.jsonl": "broken",
     "compacted-session.jsonl": "compacted",

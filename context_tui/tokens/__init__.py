@@ -7,7 +7,7 @@ from typing import Any
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.tokens.history import History, estimate_message
-from context_tui.tokens.rulers import message_tokens, ruler
+from context_tui.tokens.rulers import context_tokens, message_tokens, ruler
 
 __all__ = ["History", "estimate"]
 
@@ -21,7 +21,6 @@ def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> i
     rule = ruler(by)
     if isinstance(what, dict):
         return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, rule)
-    order = range(what.length) if isinstance(what, Session) else what.order
-    if not len(order):
-        return None
-    return sum(message_tokens(what.facts, message, rule) for message in order)
+    if isinstance(what, Session):
+        return sum(message_tokens(what.facts, message, rule) for message in range(len(what))) if len(what) else None
+    return context_tokens(what, rule) if len(what) else None

@@ -50,13 +50,13 @@ class Breakdown:
 
 def category_of(facts: Facts, message: int, block: int) -> str:
     """The category of a block."""
-    if facts.flags[message] & MessageFlag.SUMMARY:
-        return "summary"
     kind = facts.kind[block]
     if kind == Kind.IMAGE:
         return "image"
     if facts.block_flags[block] & BlockFlag.INJECTED:
         return "injected"
+    if facts.flags[message] & MessageFlag.SUMMARY:
+        return "summary"
     if kind in (Kind.TOOL_RESULT, Kind.TOOL_USE, Kind.THINKING):
         return Kind(kind).name.lower()
     return "assistant" if facts.role[message] == Role.ASSISTANT else "user"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from context_tui.errors import PlanError
+from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 
 Ruler = Callable[[Facts, int], int]
@@ -33,6 +34,7 @@ def bytes35(facts: Facts, block: int) -> int:
 
 
 RULERS: dict[str, Ruler] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
+_OF_BYTES: dict[Ruler, Callable[[int], int]] = {bytes4: lambda size: size // 4, bytes35: lambda size: size * 2 // 7}
 
 
 def ruler(name: str) -> Ruler:
@@ -50,3 +52,10 @@ def ruler(name: str) -> Ruler:
 def message_tokens(facts: Facts, message: int, rule: Ruler = bytes4) -> int:
     """Tokens of a message: the sum over its blocks."""
     return sum(rule(facts, block) for block in facts.blocks_of(message))
+
+
+def context_tokens(context: Context, rule: Ruler = bytes4) -> int:
+    """Tokens of a context: the sum over its blocks, where a body that stands in place of a recorded one counts."""
+    facts, replaced, share = context.facts, context.replaced, _OF_BYTES[rule]
+    blocks = (block for message in context.order for block in facts.blocks_of(message))
+    return sum(share(replaced[block].size) if block in replaced else rule(facts, block) for block in blocks)

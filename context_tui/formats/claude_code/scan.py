@@ -7,7 +7,9 @@ message; what the runtime injected joins the user message before it; side record
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import defaultdict
+from itertools import groupby
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
@@ -49,6 +51,7 @@ class ClaudeCodeScanner:
         self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
         self._boundary: Record | None = None
         self._leaf = -1
+        self._leaves: list[int] = []  # where each epoch ended
 
     @property
     def progress(self) -> float:
@@ -69,7 +72,7 @@ class ClaudeCodeScanner:
             if not whole:
                 end = size
             self._read_line(data[start:end], start, whole)
-            self._line += 1
+            self._line += whole
             self._offset = min(end + 1, size)
             steps += 1
             if deadline is not None and steps & 15 == 0 and time.perf_counter() > deadline:
@@ -77,7 +80,7 @@ class ClaudeCodeScanner:
         ended = self._offset >= size
         if ended and len(self.facts) == 0 and self._chain == MAIN and self._first_sidechain is not None:
             self._start(self._first_sidechain)
-            return self.advance(None)
+            return self.advance(budget_s)
         if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: no known record in it")
         revised = self._revised if self._revised < before else None
@@ -128,7 +131,6 @@ class ClaudeCodeScanner:
         problem = self.facts.problems.pop()
         self._offset = self.facts.record_place[problem.raw]
         self.facts.drop_last_record()
-        self._line -= 1
         self._torn = False
 
     # -- records
@@ -150,9 +152,8 @@ class ClaudeCodeScanner:
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
             empty = what in records.MESSAGE_TYPES or what == "attachment"
-            self._problem(
-                place, length, f"a {what} record without content" if empty else f"unknown record type {what!r}"
-            )
+            unknown = f"unknown record type {what!r}" if what is not None else "no record: it has no type"
+            self._problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
@@ -300,6 +301,7 @@ class ClaudeCodeScanner:
     def _compacted(self, message: int, boundary: Record) -> None:
         """Begin an epoch at *message*: its summary, or the first message where there is none."""
         self._boundary = None
+        self._leaves.append(self._leaf)
         about = boundary.compactMetadata or {}
         prefix = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
@@ -325,17 +327,18 @@ class ClaudeCodeScanner:
         forks = {below: found for below, found in self._typed_below.items() if below >= 0 and len(found) > 1}
         if not forks:
             return set()
-        full = [c.message for c in self.facts.compactions if c.kind == "full"]
-        path, at = set[int](), self._leaf
-        while at >= 0 and at not in path:
-            path.add(at)
-            at = self._parent[at]
+        full = [compaction.message for compaction in self.facts.compactions if compaction.kind == "full"]
+        path = set[int]()
+        for at in (*self._leaves, self._leaf):
+            while at >= 0 and at not in path:
+                path.add(at)
+                at = self._parent[at]
         left: set[int] = set()
         for found in forks.values():
-            newest = found[-1]
-            live = next((message for message in found if message in path), newest)
-            same_epoch = (m for m in found if not any(min(m, live) < c <= max(m, live) for c in full))
-            left.update(message for message in same_epoch if message != live)
+            for _, group in groupby(found, key=lambda message: bisect_right(full, message)):
+                branches = list(group)
+                live = next((message for message in branches if message in path), branches[-1])
+                left.update(message for message in branches if message != live)
         for message in range(len(self._parent)):
             if self._parent[message] in left and message not in path:
                 left.add(message)

@@ -116,14 +116,14 @@ class Shell(App[None], Generic[Shown]):
         self.push_screen(self.first, self.answers.append)
 
 
-async def until(pilot: Pilot[Any], true: Callable[[], object]) -> None:
-    """Wait for a condition, at most ten seconds."""
-    for _ in range(500):
+async def until(pilot: Pilot[Any], true: Callable[[], object], seconds: int = 20) -> None:
+    """Wait for a condition."""
+    for _ in range(50 * seconds):
         if true():
             await pilot.pause()
             return
         await asyncio.sleep(0.02)
-    raise AssertionError("it did not come true within ten seconds")
+    raise AssertionError(f"it did not come true within {seconds} s")
 
 
 def footer_fits(app: App[Any]) -> bool:

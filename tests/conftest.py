@@ -11,7 +11,8 @@ from hypothesis import settings
 
 # Before Textual is imported: these change what is drawn, and with it every snapshot.
 for name in list(os.environ):
-    if name in ("NO_COLOR", "FORCE_COLOR") or name.startswith(("TEXTUAL_", "CONTEXT_TUI_")):
+    kept = name == "TEXTUAL_SNAPSHOT_TEMPDIR"  # the snapshot plugin hands it to its workers
+    if not kept and (name in ("NO_COLOR", "FORCE_COLOR") or name.startswith(("TEXTUAL_", "CONTEXT_TUI_"))):
         del os.environ[name]
 # No test may reach an account, whatever it does wrong.
 for name in list(os.environ):

@@ -97,7 +97,7 @@ class Chat:
         self.context = 3_000.0
         self.row("system", "[Compacted conversation summary]\n\n" + summary, 0)
         told = "Your context was compacted. I have the summary above and continue from there."
-        self.row("assistant", told, 0)
+        self.row("assistant", told, 0, completed_at=self.stamp())
 
 
 def build() -> bytes:
@@ -138,6 +138,8 @@ def _monthly(chat: Chat) -> None:
         "",
         ("Grep", {"pattern": "def total", "path": "."}, "ledger/report.py:8:def total(ledger: Ledger) -> Decimal:\n"),
     )
+    chat.reply("", _read("ledger/importer.py", IMPORTER), _read("README.md", README), _bash("git log -8", _LOG))
+    chat.reply("", _read("ledger/model.py", MODEL), _read("tests/test_importer.py", TESTS))
     edited = "<old>def total(ledger</old><new>def by_month(ledger</new>"
     chat.reply("", ("Edit", {"file_path": "ledger/report.py", "diff": edited}, "ok, 14 lines added"))
     chat.reply("", _bash("python -m pytest -q", "..........                         [100%]\n10 passed in 0.31s\n"))
@@ -186,6 +188,16 @@ def _short(chat: Chat) -> None:
     chat.reply("A small ledger in Python, with tests.")
 
 
+_LOG = """\
+9c1e0b7 Importer: the thousands dot
+41d2aa8 Importer: nothing twice
+e0f3c52 Read a bank's export
+77b19d4 Amounts have two places, or are refused
+1f5e6c3 Save in one go, so that a full disk loses nothing
+b8a02f9 Report: one total
+5d7713e Entries and the ledger
+0a4c1d2 First commit
+"""
 _REPORT = '''\
 """What the ledger adds up to."""
 

@@ -126,7 +126,7 @@ def main() -> int:
         for number, call in enumerate(calls_of(script)):
             result = stage.call(call)
             results.append(result)
-            what = call.get("command") or call.get("file") or call.get("pattern")
+            what = str(call.get("command") or call.get("file") or call.get("pattern"))
             print(
                 f"{number:3} {call['tool']:5} {len(result['told']):6,} {'error ' if result['error'] else ''}{what[:90]}"
             )

@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.guard import Guard
 from context_tui.tui.themes import DARK, LIGHT, theme_for
 from context_tui.tui.view import forget
 
@@ -56,6 +57,7 @@ class ContextTuiApp(App[None]):
         super().__init__()
         self.what = what
         self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
+        self._filters.append(Guard(ascii=ascii))
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -93,7 +95,7 @@ class ContextTuiApp(App[None]):
         """Let go of the sessions."""
         forget()
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen, and Textual's own commands."""
         yield from super().get_system_commands(screen)
         for active in screen.active_bindings.values():

@@ -31,7 +31,7 @@ def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
     if not len(context):
         return f"the context before message {view.point} is empty   . goes back to the end"
     if session.origin:
-        return f"this is what {session.origin} leaves   u takes it back   e exports it"
+        return f"a copy with {session.origin} applied   u takes it back   e writes it to a file"
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
         return f"planned as of message {view.at:,}{why}   . goes back to the end"

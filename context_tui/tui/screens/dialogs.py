@@ -90,7 +90,6 @@ class Dialogs(Steering):
         after: Session | None = await self.app.push_screen_wait(ApplyScreen(self.view.session, plan))
         if after is not None and after is not self.view.session:
             self.show(self.view.applied(after))
-            self.say("applied to a copy: u takes it back, e writes it to a file")
 
     @work
     async def action_export(self) -> None:

@@ -20,7 +20,6 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.tokens.breakdown import Breakdown
 from context_tui.tui import notices
 from context_tui.tui.document import Subject
-from context_tui.tui.glyphs import glyphs
 from context_tui.tui.hunt import Hunt
 from context_tui.tui.jumps import Jump, jumps
 from context_tui.tui.listing import listed
@@ -80,8 +79,8 @@ class InspectorScreen(Reacting):
         with Horizontal(id="middle"):
             with Vertical(id="left"):
                 with Horizontal(id="lines"):
-                    yield Timeline(glyphs(plain), id="timeline")
-                    yield Minimap(glyphs(plain), id="minimap")
+                    yield Timeline(id="timeline")
+                    yield Minimap(id="minimap")
                 yield FindBar(id="find")
             with ContentSwitcher(initial="detail", id="side"):
                 yield Detail(id="detail")
@@ -111,11 +110,11 @@ class InspectorScreen(Reacting):
         if not self.touched:
             view = replace(view, cursor=Spot(min(view.point, max(len(session) - 1, 0))))
         self.show(view)
+        self.fresh = True
 
     def show(self, view: View) -> None:
         """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
-        old, self.view = self.view, view
-        self.fresh = not old.session.length
+        old, self.view, self.fresh = self.view, view, False
         if view.session.facts is not self.reader.session.facts:
             self.rows = Rows()
         if view.session is not self.reader.session:

@@ -14,10 +14,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from context_tui.compaction.plan import PAST, Plan
-from context_tui.tui.glyphs import BLOCKS, Glyphs
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 
+SHADES = " ▏▎▍▌▋▊▉█"
 _PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view", "point")
 
 
@@ -32,7 +32,8 @@ class Stretch:
 def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int) -> list[Stretch]:
     """The rows in *lines* stretches of equal length; the context begins at message *first* and ends before *point*."""
     total = len(rows)
-    if not total or lines <= 0:
+    lines = min(lines, total)
+    if lines <= 0:
         return []
     sums = rows.sums
     bounds = [total * line // lines for line in range(lines + 1)]
@@ -72,9 +73,8 @@ class Minimap(Widget):
 
         share: float
 
-    def __init__(self, glyphs: Glyphs = BLOCKS, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._glyphs = glyphs
         self._lines: list[Stretch] = []
         self._make: Callable[[int], list[Stretch]] = lambda lines: []
         self._window = (0.0, 0.0)
@@ -106,8 +106,7 @@ class Minimap(Widget):
         height = self.size.height
         if self._window[0] * height < y + 1 and y < self._window[1] * height:
             style += Style(bgcolor=self.get_component_rich_style("minimap--view").bgcolor)
-        shades = self._glyphs.shades
-        shade = shades[min(-(-stretch.tokens * (len(shades) - 1) // most), len(shades) - 1)]
+        shade = SHADES[min(-(-stretch.tokens * (len(SHADES) - 1) // most), len(SHADES) - 1)]
         mark = GLYPHS.get(stretch.fate, " ") if fate != "outside" else " "
         return Strip([Segment(mark + shade, style)]).adjust_cell_length(width, style)
 

@@ -10,9 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.tui.glyphs import Glyphs
 from context_tui.tui.marks import Mark
 
+TURN, FILLED, RULE, MORE = "▶", "▇", "─", "…"
 BAR = 8
 KIND = 8
 
@@ -26,7 +26,7 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def clip(text: str, width: int, more: str = "…") -> str:
+def clip(text: str, width: int) -> str:
     """*text* in exactly *width* cells, with a sign where some of it is cut off."""
     if width <= 0:
         return ""
@@ -35,7 +35,7 @@ def clip(text: str, width: int, more: str = "…") -> str:
     cut = fit(text, width)
     if cut.rstrip() == text.rstrip() or width < 2:
         return cut
-    return fit(text, width - 1) + more
+    return fit(text, width - 1) + MORE
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Row:
     mark: Mark
 
 
-def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], glyphs: Glyphs, over: Style) -> Strip:
+def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style) -> Strip:
     """The strip of a row; *over* lies on top of every segment, as the cursor does."""
     outside = row.mark.word in ("before", "after")
     dim = styles["outside"]
@@ -92,21 +92,21 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
     if columns.turn:
         parts.append((row.turn.rjust(columns.turn) + " ", styles["turn"] if row.starts and not outside else quiet))
     parts += [
-        ((glyphs.turn if row.starts else " ") + " ", fate if outside else styles["turn"]),
+        ((TURN if row.starts else " ") + " ", fate if outside else styles["turn"]),
         (fit(row.kind, KIND), kind),
-        (clip(row.preview, columns.preview, glyphs.more), fate if struck else text),
+        (clip(row.preview, columns.preview), fate if struck else text),
         (f"{row.tokens:>8,} ", quiet if row.tokens < largest // 50 else text),
     ]
     if columns.bar:
         filled = (
             min(-(-row.tokens * columns.bar // largest), columns.bar) if row.tokens * columns.bar * 3 > largest else 0
         )
-        parts.append(((glyphs.bar * filled).ljust(columns.bar) + " ", fate if struck else styles["bar"]))
+        parts.append(((FILLED * filled).ljust(columns.bar) + " ", fate if struck else styles["bar"]))
     strip = Strip([Segment(part, style + over) for part, style in parts])
     return strip.adjust_cell_length(columns.width, styles["text"] + over)
 
 
-def paint_rule(label: str, width: int, style: Style, glyphs: Glyphs) -> Strip:
+def paint_rule(label: str, width: int, style: Style) -> Strip:
     """A labelled rule across the timeline."""
-    text = f" {glyphs.rule * 2} {label} "
-    return Strip([Segment(clip(text + glyphs.rule * max(width - cell_len(text), 0), width, glyphs.more), style)])
+    text = f" {RULE * 2} {label} "
+    return Strip([Segment(clip(text + RULE * max(width - cell_len(text), 0), width), style)])

@@ -18,7 +18,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.session.facts import MessageFlag
-from context_tui.tui.glyphs import BLOCKS, Glyphs
 from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word, plural
@@ -77,9 +76,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         first: int
         last: int
 
-    def __init__(self, glyphs: Glyphs = BLOCKS, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._glyphs = glyphs
         self._rows = Rows()
         self._reader: Reader | None = None
         self._marker: Marker | None = None
@@ -187,7 +185,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             over = Style(bgcolor=style.bgcolor, underline=style.underline)
         if block < WHOLE:
             label = _compaction_label(self._reader, -2 - block)
-            return paint_rule(label, width, self._styles["rule"] + over, self._glyphs)
+            return paint_rule(label, width, self._styles["rule"] + over)
         columns = Columns.of(width, len(rows.first), rows.turn[-1])
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
@@ -201,7 +199,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             tokens=self._tokens(row, block, mark),
             mark=mark,
         )
-        return paint(shown, columns, rows.largest, self._styles, self._glyphs, over)
+        return paint(shown, columns, rows.largest, self._styles, over)
 
     def _tokens(self, row: int, block: int, mark: Mark) -> int:
         """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""

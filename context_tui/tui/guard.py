@@ -1,0 +1,49 @@
+"""The last thing that happens to every line before the terminal gets it.
+
+All text is made safe where it enters a widget; should some ever be forgotten, no control character leaves here. With
+``--ascii`` this is also where the drawn characters become plain ones, whichever widget they are from.
+"""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+# One cell for one cell, so that lines keep their width.
+_PLAIN = str.maketrans(
+    {
+        **dict(zip("▁▂▃▄▅▆▇█", "..::==##", strict=True)),
+        **dict(zip("▏▎▍▌▋▊▉", "..::==#", strict=True)),
+        **dict(zip("░▒▓▔▀▐", ".:%-#|", strict=True)),
+        **dict(zip("─━│┃┊┆╎┴┈╌═║", "--|||||+.-=|", strict=True)),
+        **dict(zip("┌┐└┘├┤┬┼╭╮╰╯╔╗╚╝", "++++++++++++++++", strict=True)),
+        **dict(zip("◀▶▸▼▾▴▲●○◆", "<>>vv^^*o+", strict=True)),
+        **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
+    }
+)
+_HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_HIDDEN |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
+
+
+class Guard(LineFilter):
+    """Takes control characters out of every line, and with *ascii* our drawn characters."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self._ascii = ascii
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments with safe text in the same number of cells."""
+        return [
+            segment
+            if segment.control or (segment.text.isascii() and segment.text.isprintable())
+            else self._safe(segment)
+            for segment in segments
+        ]
+
+    def _safe(self, segment: Segment) -> Segment:
+        text = segment.text
+        if not text.isprintable():
+            text = text.translate(_HIDDEN)
+        return Segment(text.translate(_PLAIN) if self._ascii else text, segment.style)

@@ -1,0 +1,84 @@
+"""Sessions for the inspector's tests, and the inspector on them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from context_tui.session.facts import Compaction, Usage
+from context_tui.session.memory import from_messages
+from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.screens.inspector import InspectorScreen
+
+Message = dict[str, Any]
+
+
+def conversation(turns: int = 6, steps: int = 3) -> list[Message]:
+    """Turns with *steps* calls of two tools each, their results in one message, and an answer."""
+    found: list[Message] = []
+    for turn in range(turns):
+        found.append({"role": "user", "content": f"Step {turn}: rotate the refresh tokens"})
+        for step in range(steps):
+            name = f"{turn}-{step}"
+            read = {"type": "tool_use", "id": f"r{name}", "name": "Read", "input": {"file_path": f"src/auth{step}.py"}}
+            run = {"type": "tool_use", "id": f"b{name}", "name": "Bash", "input": {"command": "pytest -q"}}
+            found.append({"role": "assistant", "content": [{"type": "text", "text": "I look at it."}, read, run]})
+            code = f"import jwt  # {name}\n" * (100 * (step + 1))
+            results = [
+                {"type": "tool_result", "tool_use_id": f"r{name}", "content": code},
+                {"type": "tool_result", "tool_use_id": f"b{name}", "content": f"{step} passed"},
+            ]
+            found.append({"role": "user", "content": results})
+        found.append({"role": "assistant", "content": f"Step {turn} is done."})
+    return found
+
+
+def session(turns: int = 6, steps: int = 3, *, usage: bool = True, compacted: bool = False) -> Session:
+    """The conversation with recorded usage and, when asked for, a compaction before the last turn but two."""
+    made = from_messages(conversation(turns, steps))
+    facts = made.facts
+    facts.model = "claude-sonnet-4-5"
+    if compacted:
+        length = 2 + 2 * steps
+        facts.compactions.append(Compaction((turns - 3) * length, "full", "auto", 120_000))
+    if usage:
+        for message in range(1, len(made), 2):
+            facts.add_request(message, Usage(fresh=10, cache_read=9_000 + message * 400, output=20))
+    info = SessionInfo("/tmp/refactor-auth.jsonl", "claude-code")
+    return Session(facts, made.content, info, len(made))
+
+
+def file_of(path: Path, messages: list[Message]) -> SessionInfo:
+    """A file of messages on disk, and what names it."""
+    from context_tui.formats.opening import choose
+
+    path.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    return choose(path)
+
+
+def app(what: Session | SessionInfo | None = None, **asked: Any) -> ContextTuiApp:
+    """The application on a session."""
+    return ContextTuiApp(session() if what is None else what, **asked)
+
+
+def inspector(running: ContextTuiApp) -> InspectorScreen:
+    """Its inspector."""
+    return next(screen for screen in running.screen_stack if isinstance(screen, InspectorScreen))
+
+
+async def settled(pilot: Pilot[Any]) -> None:
+    """Wait until everything that follows from the last change is drawn."""
+    await pilot.pause(0.06)
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def unsafe(text: str) -> set[str]:
+    """Characters of a drawn text that a terminal might act on."""
+    bidi = {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x61C)}
+    return {char for char in text if unicodedata.category(char) in ("Cc", "Cs") or char in bidi}

@@ -1,0 +1,338 @@
+"""The inspector running: what its keys and widgets do to the view."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import ContentSwitcher, Footer, Input, Static
+
+from context_tui.tui.screens.apply import ApplyScreen
+from context_tui.tui.screens.dialogs import Dialogs
+from context_tui.tui.screens.filters import FilterScreen
+from context_tui.tui.screens.help import HelpScreen
+from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.screens.inspector_keys import KEYS
+from context_tui.tui.screens.prompts import ChoicePrompt, InputPrompt
+from context_tui.tui.view import Spot
+from context_tui.tui.widgets.breakdown import BreakdownView
+from context_tui.tui.widgets.detail import Detail
+from context_tui.tui.widgets.find import FindBar
+from context_tui.tui.widgets.parameters import ParameterPanel
+from context_tui.tui.widgets.timeline import Timeline
+from tests.tui.fakes import drawn, footer_fits, until
+from tests.tui.inspecting import app, inspector, session, settled
+
+WIDE = (140, 44)
+
+
+def notice(screen: InspectorScreen) -> str:
+    return str(screen.query_one("#notice", Static).content)
+
+
+async def test_it_opens_at_the_end_with_a_plan() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert screen.view.at is None and screen.view.plan is not None
+        assert screen.spot == Spot(len(screen.view.session) - 1)
+        text = drawn(running)
+        assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
+        assert "1–7 choose a policy" in notice(screen)
+
+
+async def test_what_was_asked_for_is_shown() -> None:
+    asked = {"policy": "agent-sdk-prune", "params": {"max_chars": 100}, "at": 20, "window": 50_000}
+    running = app(**asked)  # type: ignore[arg-type]
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        view = inspector(running).view
+        assert (view.policy, view.point, view.session.window.tokens) == ("agent-sdk-prune", 20, 50_000)
+        assert view.settings("agent-sdk-prune") == {"max_chars": 100}
+        assert inspector(running).spot.message == 20
+
+
+async def test_digits_choose_policies_and_arrows_values() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("4", "1", "left")
+        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 2}
+        await settled(pilot)
+        assert "clears 8 of 36 results" in drawn(running)
+        await pilot.press("4")
+        assert screen.view.policy == "agent-sdk-prune"
+
+
+async def test_as_of_goes_to_the_selected_message_and_back() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.query_one(Timeline).select(Spot(24))
+        screen.action_as_of()
+        assert screen.view.point == 24
+        await settled(pilot)
+        assert "planned as of message 24" in notice(screen) and "as of message 24" in drawn(running)
+        screen.action_as_of()
+        assert screen.view.at is None
+
+
+async def test_jumps_plan_as_of_points_of_interest() -> None:
+    running = app(window=30_000)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert [point.at for point in screen.points], "the trigger fires somewhere"
+        screen.action_jump(1)
+        await settled(pilot)
+        assert screen.view.at == screen.points[0].at and screen.points[0].why in notice(screen)
+
+
+async def test_turns_are_gone_through() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.action_turn(-1)
+        assert screen.spot == Spot(40)
+        screen.action_turn(-1)
+        assert screen.spot == Spot(32)
+        screen.action_turn(1)
+        assert screen.spot == Spot(40)
+
+
+async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        timeline = screen.query_one(Timeline)
+        timeline.select(Spot(1))
+        await pilot.press("enter")
+        assert screen.spot.message == 2 and screen.spot.block >= 0
+        await pilot.press("enter")
+        assert screen.spot == Spot(1)
+        timeline.select(Spot(0))
+        await pilot.press("enter")
+        assert isinstance(screen.focused, Detail), "a message without a call is opened"
+
+
+async def test_an_applied_plan_is_undone_and_redone() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        before = screen.view.session
+        await screen.run_action("apply")
+        await until(pilot, lambda: screen.view.session is not before)
+        await settled(pilot)
+        after = screen.view.session
+        assert after.origin == "defect-microcompact" and "u takes it back" in notice(screen)
+        assert screen.view.plan is not None and not screen.view.plan.changed
+        screen.action_undo()
+        assert screen.view.session is before
+        screen.action_redo()
+        assert screen.view.session is after
+
+
+async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
+    running = app(session(1))
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        await inspector(running).run_action("apply")
+        await settled(pilot)
+        assert not isinstance(running.screen, ApplyScreen) and not inspector(running).view.undo
+
+
+async def test_leaving_with_a_result_asks_once() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await screen.run_action("apply")
+        await until(pilot, lambda: bool(screen.view.undo))
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
+        await pilot.press("s")
+        await until(pilot, lambda: running.screen is screen)
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)
+
+
+async def test_leaving_without_one_asks_nothing() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)
+    assert not running.return_code
+
+
+async def test_marks_by_hand() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        timeline = screen.query_one(Timeline)
+        screen.action_mark()
+        assert screen.view.policy != "manual", "the last message is no result"
+        timeline.select(Spot(2, next(iter(screen.view.session.facts.blocks_of(2)))))
+        screen.action_mark()
+        assert screen.view.settings("manual") == {"clear": ((2, 0),)}
+        timeline.select(Spot(24))
+        screen.action_cut()
+        assert screen.view.plan is not None and screen.view.plan.boundary == 24
+
+
+async def test_finding_counts_and_goes_through() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("slash")
+        screen.query_one(Input).value = "rotate"
+        await until(pilot, lambda: screen.hunt.ended)
+        await settled(pilot)
+        assert len(screen.hunt.spots) == 6 and "6 rows" in drawn(running)
+        await pilot.press("enter")
+        assert screen.spot == Spot(0)
+        screen.action_match(1)
+        assert screen.spot == Spot(8)
+        screen.action_match(-1)
+        await settled(pilot)
+        assert "1 of 6 rows" in drawn(running)
+        await pilot.press("escape")
+        assert not screen.query_one(FindBar).display and screen.query_one(Timeline).has_focus
+
+
+async def test_filters_are_chosen_and_taken_away() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("f")
+        assert isinstance(running.screen, FilterScreen)
+        running.screen.dismiss(("verdict", "cleared"))
+        await settled(pilot)
+        timeline = screen.query_one(Timeline)
+        assert timeline.count == 6 and "cleared" in str(screen.query_one("#lines").border_title)
+        screen.action_sort()
+        assert timeline.count == 6
+        await pilot.press("escape")
+        assert timeline.count == len(screen.rows)
+
+
+async def test_the_breakdown_filters_the_timeline() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.action_breakdown()
+        await settled(pilot)
+        assert screen.query_one(ContentSwitcher).current == "breakdown"
+        screen.query_one(BreakdownView).post_message(BreakdownView.Filter("tool", "Bash"))
+        await settled(pilot)
+        assert screen.view.filter.tool == "Bash" and screen.query_one(Timeline).count == 36
+        screen.action_back()
+        assert screen.query_one(ContentSwitcher).current == "detail"
+
+
+async def test_the_window_is_asked_for() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(running.screen, InputPrompt))
+        running.screen.query_one(Input).value = "64k"
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.view.session.window.tokens == 64_000)
+
+
+async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = app()
+    sent: list[str] = []
+    monkeypatch.setattr(running, "copy_to_clipboard", sent.append)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.query_one(Timeline).select(Spot(0))
+        screen.action_copy()
+        screen.query_one(ParameterPanel).rows.focus()
+        await pilot.pause()
+        screen.action_copy()
+    assert sent[0] == "Step 0: rotate the refresh tokens"
+    assert sent[1] == "context-tui plan /tmp/refactor-auth.jsonl -P defect-microcompact"
+
+
+async def test_help_and_the_palette_know_every_key() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        offered = {command.title for command in running.get_system_commands(screen)}
+        assert {binding.description for binding in KEYS} - {"Back"} <= offered | {"message"}  # type: ignore[union-attr]
+        await pilot.press("question_mark")
+        assert isinstance(running.screen, HelpScreen)
+
+
+def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
+    for owner in (InspectorScreen, Timeline, Detail, FindBar, FilterScreen):
+        for binding in owner.BINDINGS:
+            assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
+    names = [binding.id for binding in KEYS]  # type: ignore[union-attr]
+    assert len(set(names)) == len(names)
+    assert all(hasattr(Dialogs, "action_apply") for _ in names)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 30), (160, 50)], ids=str)
+async def test_it_fits(size: tuple[int, int]) -> None:
+    running = app()
+    async with running.run_test(size=size) as pilot:
+        await settled(pilot)
+        assert running.screen.query_one(Timeline).region.height >= 4
+        if size[0] >= 80:
+            assert footer_fits(running)
+        assert running.screen.query_one(Footer).region.bottom == size[1]
+
+
+async def test_too_small_a_terminal_is_told() -> None:
+    running = app()
+    async with running.run_test(size=(50, 15)) as pilot:
+        await settled(pilot)
+        assert "needs 60 columns" in drawn(running)
+        await pilot.resize_terminal(100, 30)
+        await settled(pilot)
+        assert "needs 60 columns" not in drawn(running) and "timeline" in drawn(running)
+
+
+async def test_narrow_terminals_show_the_detail_in_place_of_the_timeline() -> None:
+    running = app()
+    async with running.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert not screen.query_one("#side").region
+        await pilot.press("space")
+        assert screen.query_one("#side").region and not screen.query_one("#left").region
+        await pilot.press("escape")
+        assert screen.query_one("#left").region and screen.query_one(Timeline).has_focus
+
+
+async def test_an_empty_session_has_words() -> None:
+    running = app(session(0))
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        assert "no messages" in notice(inspector(running))
+        for action in ("as_of", "turn(1)", "jump(1)", "sort", "breakdown", "copy", "apply", "match(1)", "undo"):
+            await inspector(running).run_action(action)
+        await settled(pilot)
+
+
+async def test_nothing_but_plain_characters_is_drawn_when_asked_for() -> None:
+    running = app(session(compacted=True), ascii=True)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        inside = "".join(strip.text for strip in running.screen._compositor.render_strips())
+        assert not {char for char in inside if ord(char) > 126}

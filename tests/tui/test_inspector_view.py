@@ -1,0 +1,112 @@
+"""The view: commands make new ones, and nothing of it knows Textual."""
+
+from __future__ import annotations
+
+import pytest
+
+from context_tui.compaction.apply import apply
+from context_tui.tui.command_line import command_line
+from context_tui.tui.filters import EVERYTHING, Filter
+from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
+from context_tui.tui.notices import notice
+from context_tui.tui.screens.dialogs import window_tokens
+from context_tui.tui.view import Spot, View
+from tests.tui.inspecting import session
+
+
+def test_a_default_is_no_setting() -> None:
+    view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 5)
+    assert view.settings("defect-microcompact") == {"keep_recent_turns": 5}
+    assert view.with_param("defect-microcompact", "keep_recent_turns", 3).settings("defect-microcompact") == {}
+
+
+def test_a_plan_is_made_once_for_the_same_settings() -> None:
+    view = View(session())
+    assert view.plan is view.with_policy("defect-compact").with_policy("defect-microcompact").plan
+    assert view.plan is not view.with_param("defect-microcompact", "min_clear_tokens", 0).plan
+
+
+def test_a_chain_runs_its_policies_as_they_are_set() -> None:
+    view = View(session(), policy="chain").with_param("chain", "defect-microcompact.keep_recent_turns", 1)
+    assert view.settings("defect-microcompact") == {"keep_recent_turns": 1}
+    assert view.settings("chain")["options"] == {"defect-microcompact": {"keep_recent_turns": 1}}
+    plan = view.plan
+    assert plan is not None and len(plan.changes) > len(View(session(), policy="chain").plan.changes)  # type: ignore[union-attr]
+
+
+def test_the_point_past_the_last_message_is_the_end() -> None:
+    view = View(session())
+    assert view.with_point(10).point == 10
+    assert view.with_point(10_000).at is None
+
+
+def test_undo_and_redo_go_through_whole_views() -> None:
+    view = View(session())
+    plan = view.plan
+    assert plan is not None
+    after = view.applied(apply(view.session, plan))
+    assert after.unexported and not after.safe().unexported
+    before = after.undone()
+    assert before is not None and before.session is view.session
+    again = before.redone()
+    assert again is not None and again.session is after.session
+    assert view.undone() is None and view.redone() is None
+
+
+def test_marks_toggle_and_choose_the_manual_policy() -> None:
+    view = View(session())
+    row = next(iter(view.session.facts.blocks_of(2)))
+    marked = view.marked(Spot(2, row))
+    assert marked.policy == "manual" and marked.settings("manual") == {"clear": ((2, 0),)}
+    assert marked.plan is not None and list(marked.plan.changes) == [row]
+    assert marked.marked(Spot(2, row)).settings("manual") == {}
+    cut = marked.cut_at(8)
+    assert cut.plan is not None and cut.plan.boundary == 8
+    assert cut.cut_at(8).settings("manual") == {"clear": ((2, 0),)}
+
+
+def test_the_command_line_says_what_is_on_screen() -> None:
+    view = View(session()).with_window(64_000).with_param("defect-microcompact", "keep_recent_turns", 1).with_point(20)
+    words = "context-tui plan /tmp/refactor-auth.jsonl -P defect-microcompact -p keep_recent_turns=1 --at 20"
+    assert command_line(view) == f"{words} --window 64000"
+    manual = View(session()).with_param("manual", "clear", ((2, 0), (4, 1)))
+    assert "-p clear=2:0,4:1" in command_line(manual.with_policy("manual"))
+
+
+def test_settings_that_allow_no_plan_say_why() -> None:
+    view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
+    assert view.plan is None and "99999" in view.trouble
+    assert notice(view, 1, []) == view.trouble
+
+
+def test_a_filter_condition_set_again_is_taken_away() -> None:
+    only = EVERYTHING.with_("tool", "Read").with_("min_tokens", 500)
+    assert only == Filter(tool="Read", min_tokens=500) and only.words() == "Read, 500 tokens or more"
+    assert only.with_("tool", "Read") == Filter(min_tokens=500)
+    assert not EVERYTHING and only
+
+
+def test_jumps_go_through_peak_fires_and_compactions_and_around() -> None:
+    made = session(compacted=True)
+    peak = peak_of(made)
+    assert peak is not None and peak[0] == len(made) - 1
+    points = jumps(made, "defect-microcompact", [9])
+    assert [point.at for point in points] == [9, 24, 47]
+    assert next_jump(points, 9, 1) == points[1] and next_jump(points, 48, 1) == points[0]
+    assert next_jump(points, 9, -1) == points[-1] and next_jump([Jump(9, "")], 9, 1) is None
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("200k", 200_000), ("1m", 1_000_000), ("8,192", 8_192), ("", None)])
+def test_windows_are_written_as_people_write_them(text: str, tokens: int | None) -> None:
+    assert window_tokens(text) == tokens
+
+
+def test_odd_states_have_words() -> None:
+    empty = View(session(0))
+    assert notice(empty, 0, []) == "no messages in this session"
+    one = View(session(1))
+    assert "a single turn" in notice(one, 9, [])
+    assert "nothing matches" in notice(View(session(), filter=Filter(tool="Nope")), 0, [])
+    bare = View(session(4, 0), policy="koda-microcompact")
+    assert "no tool results" in notice(bare, 8, [])
+    assert "planned as of message 10" in notice(View(session(), at=10), 9, [])

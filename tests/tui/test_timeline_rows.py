@@ -1,0 +1,158 @@
+"""The rows of the timeline: which there are, how they grow, which are listed, and what becomes of each."""
+
+from __future__ import annotations
+
+import random
+
+from context_tui.session.facts import Compaction
+from context_tui.session.memory import from_messages
+from context_tui.session.session import Session
+from context_tui.tui.filters import EVERYTHING, Filter
+from context_tui.tui.hunt import Hunt
+from context_tui.tui.listing import listed
+from context_tui.tui.marks import Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.searching import Found, matches
+from context_tui.tui.text import Reader, call_line, kind_word
+from context_tui.tui.view import Spot, View
+from context_tui.tui.widgets.minimap import stretches
+from context_tui.tui.widgets.row_paint import clip, fit
+from tests.tui.inspecting import conversation, session
+
+
+def rows_of(made: Session) -> Rows:
+    rows = Rows()
+    rows.grow(made)
+    return rows
+
+
+def test_every_message_and_every_result_has_a_row() -> None:
+    made = session(2, 2)
+    rows = rows_of(made)
+    kinds = [kind_word(made.facts, rows.message[r], rows.block[r]) for r in range(len(rows))]
+    assert kinds == ["user", *["asst", "result", "result"] * 2, "asst"] * 2
+    assert rows.turn[0] == 1 and rows.turn[-1] == 2
+    assert sum(rows.tokens) == rows.sums[-1] > 0
+
+
+def test_rows_that_grow_in_steps_are_the_same_rows() -> None:
+    whole = session(8, 2, compacted=True)
+    rng, rows = random.Random(3), Rows()
+    length = 0
+    while length < len(whole):
+        revised = rng.choice([None, max(length - 2, 0)])
+        length = min(length + rng.randrange(1, 7), len(whole))
+        rows.grow(Session(whole.facts, whole.content, whole.info, length), revised)
+    wanted = rows_of(whole)
+    for name in ("message", "block", "tokens", "first", "turn"):
+        assert getattr(rows, name) == getattr(wanted, name), name
+    assert rows.copy().message == wanted.message
+
+
+def test_a_compaction_that_becomes_known_late_gets_its_separator() -> None:
+    made = session(4, 1)
+    rows = rows_of(made)
+    made.facts.compactions.append(Compaction(8, "full"))
+    rows.grow(made, len(made))
+    assert [rows.message[r] for r in range(len(rows)) if rows.block[r] < WHOLE] == [8]
+
+
+def test_turns_are_gone_through_by_their_starts() -> None:
+    rows = rows_of(session(3, 1))
+    starts = [rows.row_of(message) for message in (0, 4, 8)]
+    assert rows.turn_row(0, 1) == starts[1] and rows.turn_row(starts[1], 1) == starts[2]
+    assert rows.turn_row(starts[1] + 2, -1) == starts[1] and rows.turn_row(starts[1], -1) == starts[0]
+    assert rows.turn_row(starts[2], 1) == len(rows) - 1
+
+
+def test_every_row_has_the_verdict_of_its_result() -> None:
+    view = View(session())
+    marker, rows = Marker(view.context, view.plan), rows_of(view.session)
+    words = [marker.mark(rows.message[r], rows.block[r]).word for r in range(len(rows))]
+    assert view.plan is not None and words.count("cleared") == len(view.plan.changes) == 6
+    assert "protected" in words and "kept" in words
+    assert marker.mark(0).glyph == " " and "only tool results" in marker.mark(0).reason
+
+
+def test_rows_outside_the_context_say_so() -> None:
+    view = View(session(compacted=True)).with_point(30)
+    marker = Marker(view.context, view.plan)
+    assert marker.mark(0).word == "before" and marker.mark(26).word != "before" and marker.mark(30).word == "after"
+
+
+def test_what_was_cleared_by_the_recording_is_marked() -> None:
+    made = session()
+    made.facts.compactions.append(Compaction(10, "micro", cleared=frozenset({"r0-0"})))
+    view = View(made, policy="manual")
+    row = made.facts.call_result[made.facts.call_row("r0-0")]
+    assert Marker(view.context, view.plan).mark(2, row).word == "gone"
+
+
+def test_filters_list_what_meets_every_condition() -> None:
+    view = View(session())
+    rows, marker = rows_of(view.session), Marker(view.context, view.plan)
+    assert listed(rows, marker, EVERYTHING, False) is None
+    cleared = listed(rows, marker, Filter(verdict="cleared"), False)
+    assert cleared is not None and len(cleared) == 6
+    assert all(marker.mark(rows.message[r], rows.block[r]).word == "cleared" for r in cleared)
+    calls = listed(rows, marker, Filter(tool="Bash"), False)
+    assert calls is not None and len(calls) == 6 * 3 * 2  # the calls and their results
+    big = listed(rows, marker, Filter(category="tool_result", min_tokens=900), True)
+    assert big is not None and len(big) == 12
+    assert [rows.tokens[r] for r in big] == sorted((rows.tokens[r] for r in big), reverse=True)
+    one = listed(rows, marker, Filter(path="src/auth1.py"), False)
+    assert one is not None and len(one) == 12
+
+
+def test_the_map_holds_all_tokens_and_the_fates() -> None:
+    view = View(session())
+    rows = rows_of(view.session)
+    map_lines = stretches(rows, view.plan, 0, view.point, 10)
+    assert sum(line.tokens for line in map_lines) == rows.sums[-1]
+    assert {line.fate for line in map_lines} == {"cleared", "kept"}
+    assert len(stretches(rows_of(session(1, 0)), None, 0, 2, 30)) == 2
+
+
+def test_previews_say_what_was_called() -> None:
+    made = session(1, 1)
+    reader, facts = Reader(made), made.facts
+    assert reader.preview(0) == "Step 0: rotate the refresh tokens"
+    assert reader.preview(1) == "I look at it. → Read src/auth0.py · Bash pytest -q"
+    assert reader.preview(2, facts.call_result[0]) == "Read src/auth0.py"
+    assert call_line("Shell", {"command": ["bash", "-lc", "ls"]}) == "Shell bash -lc ls"
+    assert call_line("Read", {"file_path": "/home/dev/project/src/a.py"}, "/home/dev/project") == "Read src/a.py"
+    assert call_line("Odd", {"n": 7}) == "Odd 7" and call_line("None", None) == "None"
+
+
+def test_a_message_that_cannot_be_read_does_not_stop_the_program() -> None:
+    made = session(1, 1)
+
+    class Gone:
+        def blocks(self, message: int) -> list[dict[str, object]]:
+            raise OSError("gone")
+
+    reader = Reader(Session(made.facts, Gone(), made.info, len(made)))  # type: ignore[arg-type]
+    assert reader.preview(0) == "(cannot be read)"
+
+
+def test_a_search_finds_texts_calls_and_results() -> None:
+    made = from_messages(conversation(2, 1))
+    assert [spot for spot in matches(made, "rotate") if spot] == [Spot(0), Spot(4)]
+    assert [spot for spot in matches(made, "# 1-0") if spot] == [Spot(6, made.facts.call_result[2])]
+    assert [spot for spot in matches(made, "pytest") if spot] == [Spot(1), Spot(5)]
+    assert not [spot for spot in matches(made, "ROTATE") if spot], "capitals count when there are any"
+
+
+def test_matches_are_gone_through_around_the_ends() -> None:
+    rows, hunt = rows_of(session(3, 1)), Hunt()
+    hunt.begin("x")
+    assert not hunt.take(Found(0, [Spot(0)], 1.0, True)), "an answer to an earlier search"
+    assert hunt.take(Found(1, [Spot(0), Spot(4), Spot(8)], 1.0, True))
+    assert hunt.step(rows, Spot(0), 1) == Spot(4) and hunt.step(rows, Spot(8), 1) == Spot(0)
+    assert hunt.step(rows, Spot(0), -1) == Spot(8) and hunt.step(rows, Spot(5), -1) == Spot(4)
+    assert hunt.words() == "3 rows" and hunt.words(Spot(4)) == "2 of 3 rows"
+
+
+def test_texts_are_cut_to_cells() -> None:
+    assert fit("abc", 5) == "abc  " and fit("日本語", 5) == "日本 "
+    assert clip("abcdef", 4) == "abc…" and clip("abc", 4) == "abc " and clip("日本語", 4) == "日 …"

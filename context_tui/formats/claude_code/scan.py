@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -33,8 +34,8 @@ class ClaudeCodeScanner:
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
         self._info = info
-        self._chain = info.id
-        self._start(self._chain)
+        self._main_began = False  # after a sidechain was taken for the only one in the file
+        self._start(info.id)
 
     def _start(self, chain: str) -> None:
         self._chain = chain
@@ -75,10 +76,14 @@ class ClaudeCodeScanner:
             self._line += whole
             self._offset = min(end + 1, size)
             steps += 1
+            if self._main_began and self._chain != self._info.id:
+                self._start(MAIN)
+                return replace(self.advance(budget_s), revised_from=0)
             if deadline is not None and steps & 15 == 0 and time.perf_counter() > deadline:
                 break
         ended = self._offset >= size
-        if ended and len(self.facts) == 0 and self._chain == MAIN and self._first_sidechain is not None:
+        alone = len(self.facts) == 0 and self._chain == MAIN and not self._main_began
+        if ended and alone and self._first_sidechain is not None:
             self._start(self._first_sidechain)
             return self.advance(budget_s)
         if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
@@ -168,6 +173,8 @@ class ClaudeCodeScanner:
         chain = (record.agentId or UNNAMED) if record.isSidechain else MAIN
         if record.isSidechain and self._first_sidechain is None and record.type in records.MESSAGE_TYPES:
             self._first_sidechain = chain
+        if chain == MAIN == self._info.id and record.type in records.MESSAGE_TYPES:
+            self._main_began = True
         return chain != self._chain
 
     def _new(self, role: Role, record: Record, flags: int = 0) -> int:

@@ -1,0 +1,226 @@
+"""Files that are being written: however a scan is cut up, it finds the same facts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.formats.base import Scanner, scan
+from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.session.facts import RecordKind
+from context_tui.session.session import Session, SessionInfo
+from tests.formats.histories import columns
+from tests.formats.recordings import Recording, call, result, text, thinking, usage
+
+
+def random_recording(draw: st.DataObject) -> Recording:
+    """A recording of anything that the reader knows, in any order; the first record is of the main chain."""
+    recording = Recording()
+    recording.user("start")
+
+    def pick(values: list[Any]) -> Any:
+        return draw.draw(st.sampled_from(values))
+
+    uuids: list[Any] = [None, "u1", "gone"]
+    calls = ["t0", "no-call"]
+
+    def step(kind: str) -> str | None:
+        number = recording.count
+        match kind:
+            case "typed":
+                return recording.user(pick(["é typed", [text("two"), text("blocks")], "[Compacted", ""]))
+            case "rewind":
+                return recording.user(f"typed {number}", parent=pick(uuids))
+            case "markup":
+                return recording.user("<bash-stdout>x</bash-stdout>")
+            case "reply":
+                block = pick([text("reply"), thinking("", "sig"), thinking("hm"), call(f"t{number}", "Read", path="a")])
+                calls.append(f"t{number}")
+                use = pick([usage(number), usage(number, 9, 9, number), None])
+                return recording.assistant(block, id=f"m{pick([number, number // 3, 1])}", use=use)
+            case "result":
+                body = pick(
+                    ["short", "long " * 200, [text("a")], {"json": [1, 2.5]}, "[Old tool result content cleared]"]
+                )
+                return recording.results(result(pick(calls), body))
+            case "attached":
+                return recording.attachment(pick(["file", "hook_success"]), content="attached")
+            case "sidechain":
+                return recording.user("aside", isSidechain=True, agentId=pick(["a", "b"]))
+            case "boundary":
+                return recording.boundary(preservedMessages={"uuids": [pick(uuids), pick(uuids)]})
+            case "summary":
+                return recording.summary()
+            case "micro":
+                return recording.microcompact(pick(calls), pick(calls))
+            case "side":
+                return recording.add("progress", data={})
+            case "blank":
+                recording.line(pick([b"", b"  ", b"\r"]))
+            case "broken":
+                recording.line(pick([b"{broken", b"\x00\xff", b'{"type":"of-tomorrow"}', b"[]", b'"text"', b'{"a":1']))
+            case "glued" if [line[:12] for line in recording.lines[-2:]] == [b'{"parentUuid'] * 2:
+                recording.lines.append(recording.lines.pop() + b" " + recording.lines.pop())
+        return None
+
+    kinds = "typed rewind markup reply reply reply result result attached sidechain boundary summary micro side".split()
+    for kind in draw.draw(st.lists(st.sampled_from([*kinds, "blank", "broken", "glued"]), max_size=25)):
+        own = step(kind)
+        if own:
+            uuids.append(own)
+    return recording
+
+
+def facts_of(session: Session) -> dict[str, Any]:
+    return columns(session.facts) | {"length": len(session)}
+
+
+def scanner(path: Path) -> Scanner:
+    return ClaudeCodeFormat().scanner(path, SessionInfo(str(path), "claude-code"))
+
+
+def growing(path: Path, data: bytes, cuts: list[int]) -> Iterator[None]:
+    """The file as it is written, cut by cut."""
+    path.write_bytes(b"")
+    with path.open("ab") as file:
+        for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            file.write(data[start:end])
+            file.flush()
+            yield
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject) -> None:
+    whole = random_recording(data).data
+    if data.draw(st.booleans()):
+        whole = whole[: data.draw(st.integers(0, len(whole)))]
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(whole)
+    try:
+        expected = facts_of(scan(scanner(path)))
+    except ct.UnreadableSession:
+        return
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    ends = [at for at in range(len(whole)) if whole[at : at + 1] == b"\n"]
+    cuts = sorted([*cuts, *data.draw(st.lists(st.sampled_from(ends), max_size=4))] if ends else cuts)
+    pieces = None
+    appended = 0
+    for _ in growing(path, whole, cuts):
+        pieces = pieces or scanner(path)
+        try:
+            step = pieces.advance()
+        except ct.UnreadableSession:
+            continue
+        appended += step.appended
+        assert step.end
+        session = pieces.session()
+        assert len(session.context_at()) <= len(session)
+    assert pieces is not None
+    assert facts_of(pieces.session()) == expected
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_tiny_budgets_find_the_same(tmp_path: Path, data: st.DataObject) -> None:
+    path = random_recording(data).write(tmp_path)
+    step_by_step, steps = scanner(path), 0
+    while not step_by_step.advance(0.0).end:
+        steps += 1
+        assert 0 <= step_by_step.progress <= 1
+    assert facts_of(step_by_step.session()) == facts_of(scan(scanner(path)))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_records_add_up_and_text_fits_facts(tmp_path: Path, data: st.DataObject) -> None:
+    path = random_recording(data).write(tmp_path)
+    session = scan(scanner(path))
+    facts = session.facts
+    kinds = list(facts.record_kind)
+    assert sum(kinds.count(int(kind)) for kind in RecordKind) == len(kinds)
+    assert len(facts.problems) == kinds.count(int(RecordKind.PROBLEM))
+    assert all(kinds[problem.raw] == RecordKind.PROBLEM for problem in facts.problems)
+    for message in range(len(session)):
+        blocks = session.message(message)["content"]
+        assert len(blocks) == len(list(facts.blocks_of(message)))
+        assert ct.tokens.estimate({"role": "user", "content": blocks}) == ct.tokens.estimate(session.message(message))
+    assert ct.tokens.estimate(ct.from_messages(session.to_messages())) == ct.tokens.estimate(session.context_at())
+    for at in range(len(session) + 1):
+        order = session.context_at(at).order
+        assert len(set(order)) == len(order) and all(message < at for message in order)
+
+
+def test_every_step_says_what_changed(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("one"), id="m1")
+    path = recording.write(tmp_path)
+    follower = scanner(path)
+    first = follower.advance()
+    assert (first.appended, first.revised_from, first.end) == (2, None, True)
+    assert follower.advance().appended == 0
+    recording.assistant(call("t1"), id="m1")
+    recording.results(result("t1"))
+    recording.write(tmp_path)
+    second = follower.advance()
+    assert (second.appended, second.revised_from, second.end) == (1, 1, True)
+
+
+def test_a_torn_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("one"))
+    path = tmp_path / "s.jsonl"
+    data = recording.data
+    path.write_bytes(data[:-30])
+    follower = scanner(path)
+    follower.advance()
+    assert [problem.where for problem in follower.session().facts.problems] == ["line 2"]
+    path.write_bytes(data + b"{broken\n")
+    follower.advance()
+    session = follower.session()
+    assert [problem.where for problem in session.facts.problems] == ["line 3"]
+    assert len(session) == 2
+
+
+def test_a_file_that_shrinks_is_told(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 20_000)
+    recording.assistant(text("one"))
+    path = recording.write(tmp_path)
+    follower = scanner(path)
+    follower.advance()
+    session = follower.session()
+    os.truncate(path, 100)
+    with pytest.raises(ct.UnreadableSession, match="shorter"):
+        follower.advance()
+    with pytest.raises(ct.UnreadableSession, match="shorter"):
+        session.message(1)
+
+
+def test_a_main_chain_that_begins_late(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("aside", isSidechain=True, agentId="a")
+    path = recording.write(tmp_path)
+    follower = scanner(path)
+    follower.advance()
+    assert len(follower.session()) == 1
+    recording.user("main")
+    recording.write(tmp_path)
+    assert follower.advance().revised_from == 0
+    assert follower.session().to_messages() == [{"role": "user", "content": [text("main")]}]
+
+
+def test_a_main_record_without_content_beside_a_sidechain(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("aside", isSidechain=True, agentId="a")
+    recording.line({"type": "user"})
+    assert len(scan(scanner(recording.write(tmp_path)))) <= 1

@@ -26,11 +26,6 @@ class Changes(Mapping[int, Change]):
     def __init__(self, rows: Sequence[int], make: Callable[[int], Change]) -> None:
         self.rows, self._make = rows, make
 
-    @classmethod
-    def alike(cls, rows: Sequence[int], change: Change) -> Changes:
-        """The same change for all *rows*."""
-        return cls(rows, lambda row: change)
-
     def bodies(self) -> dict[int, Body]:
         """The new bodies by block row."""
         return {row: self._make(row).body for row in self.rows}
@@ -52,3 +47,14 @@ class Changes(Mapping[int, Change]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+class AlikeChanges(Changes):
+    """The same change for all of many results."""
+
+    def __init__(self, rows: Sequence[int], change: Change) -> None:
+        super().__init__(rows, lambda row: change)
+        self.change = change
+
+    def bodies(self) -> dict[int, Body]:
+        return dict.fromkeys(self.rows, self.change.body)

@@ -8,7 +8,7 @@ from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
 from context_tui.policies.defect_microcompact import window_tokens
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Context, once
+from context_tui.session.context import Context, once_for_messages
 from context_tui.session.facts import BlockFlag, is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
@@ -106,7 +106,7 @@ def previous_summary(context: Context, cut: int) -> int:
     return block if position < cut else -1
 
 
-@once
+@once_for_messages
 def _first_summary(context: Context) -> tuple[int, int]:
     """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
     flags, blocks_of = context.facts.block_flags, context.facts.blocks_of

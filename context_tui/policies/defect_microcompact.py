@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
 from context_tui.policies.ladder import Ladder
@@ -61,7 +61,7 @@ class DefectMicrocompact(LoopCurve):
         old = bisect_left(results.position, end)
         tokens = results.tokens[:old]
         rows = [row for row, size in zip(results.block, tokens, strict=False) if size > minimum]
-        saved = sum(size for size in tokens if size > minimum) - len(rows) * CLEARED_TOKENS
+        saved = sum([size for size in tokens if size > minimum]) - len(rows) * CLEARED_TOKENS
 
         def kept(position: int, block: int | None) -> str:
             if position >= end:
@@ -78,7 +78,7 @@ class DefectMicrocompact(LoopCurve):
             none = f"no tool results before the last {keep} turns" if every else "no tool results"
             small = f"none of the {count} older results is larger than {minimum:,} tokens"
             return Plan(self.name, params, context, trigger, reason=small if count else none, kept=kept, saved=0)
-        changes = Changes.alike(rows, Change("clear", CLEARED, self.name))
+        changes = AlikeChanges(rows, Change("clear", CLEARED, self.name))
         report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, nothing, param
 from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context, once
+from context_tui.session.context import Body, Context, once, once_for_messages
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
 from context_tui.tokens.measured import measured
@@ -44,18 +44,20 @@ def result_tokens(context: Context, block: int) -> int:
     return (body.size if body else context.facts.text_bytes[block]) * 2 // 7
 
 
-@once
+@once_for_messages
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
     facts, result = context.facts, int(Kind.TOOL_RESULT)
     rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
-        rest = facts.first_block[message] < 0
-        for block in facts.blocks_of(message):
+        block = facts.first_block[message]
+        rest = block < 0
+        while block >= 0:
             if facts.kind[block] == result:
                 rows += 1
             else:
                 rest = True
+            block = facts.block_next[block]
         rows += rest
     return rows
 
@@ -139,7 +141,7 @@ class KodaMicrocompact(LoopCurve):
             few = f"{len(candidates)} eligible results, and the last {keep} are kept"
             reason = f"nothing to clear: {few if enough else f'only {rows} rows'}"
             return Plan(self.name, params, context, trigger, reason=reason, kept=kept, saved=0)
-        changes = Changes.alike([results.block[number] for number in cleared], Change("clear", STUB, self.name))
+        changes = AlikeChanges([results.block[number] for number in cleared], Change("clear", STUB, self.name))
         report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}
         saved = sum(results.saved[number] for number in cleared)
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)

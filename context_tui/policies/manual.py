@@ -12,7 +12,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Params, param
 from context_tui.policies.defect_compact import prepare_head, previous_summary
 from context_tui.policies.moment import Moment
-from context_tui.session.context import Body, Context, once
+from context_tui.session.context import Body, Context, once_for_messages
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.tokens.measured import measured
@@ -87,7 +87,7 @@ def _before_pairs(context: Context, cut: int) -> int:
     return cut
 
 
-@once
+@once_for_messages
 def _open_calls(context: Context) -> list[int]:
     """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
 

@@ -71,6 +71,19 @@ def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     return kept
 
 
+def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
+    """*compute*, where it looks at no body: one answer for a context and all that were made of it by replacing some."""
+    kept = once(compute)
+
+    @wraps(compute)
+    def shared(context: Context) -> T:
+        while context.base is not None:
+            context = context.base
+        return kept(context)
+
+    return shared
+
+
 def epoch_at(facts: Facts, at: int) -> Compaction | None:
     """The last recorded full compaction before message *at*, or None."""
     found = None

@@ -28,13 +28,14 @@ class Measured:
         self.context = context
         self._base = measured(context.base) if context.base is not None else None
         self.tokens, self.results = self._counted() if self._base is None else self._adjusted(self._base)
-        self.prefix = [0, *accumulate(self.tokens)]
+        self.prefix = list(accumulate(self.tokens, initial=0))
 
     def _counted(self) -> tuple[list[int], Results]:
         """Tokens of each message, and the results, block by block."""
         facts, replaced = self.context.facts, self.context.replaced
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
-        result, image, other = int(Kind.TOOL_RESULT), int(Kind.IMAGE), int(Kind.OTHER)
+        use, result, image, other = (int(k) for k in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
+        calls, self._use_of_call = facts.call, dict[int, int]()
         sums: list[int] = []
         positions: list[int] = []
         blocks: list[int] = []
@@ -50,6 +51,8 @@ class Measured:
                     sizes.append(tokens)
                 else:
                     tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // 4
+                    if what == use:
+                        self._use_of_call[calls[row]] = row
                 total += tokens
                 row = following[row]
             sums.append(total)
@@ -94,14 +97,7 @@ class Measured:
         """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
         if self._base is not None:
             return self._base.tool_of_call
-        facts = self.context.facts
-        use = int(Kind.TOOL_USE)
-        return {
-            facts.call[block]: facts.tool_name(block)
-            for message in self.context.order
-            for block in facts.blocks_of(message)
-            if facts.kind[block] == use
-        }
+        return {call: self.context.facts.tool_name(block) for call, block in self._use_of_call.items()}
 
     @cached_property
     def position_of(self) -> dict[int, int]:

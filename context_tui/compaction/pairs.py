@@ -180,9 +180,7 @@ def _alternating(messages: list[Message], notes: list[str]) -> list[Message]:
     return history
 
 
-def _answered(
-    assistant: Message, user: Message | None, seen: set[str], notes: list[str]
-) -> tuple[Message, Message]:
+def _answered(assistant: Message, user: Message | None, seen: set[str], notes: list[str]) -> tuple[Message, Message]:
     """An assistant message whose calls have ids of their own, and the user message that answers exactly these."""
     spoken: list[Block] = []
     results: list[tuple[int, Block]] = []  # with their place among the given blocks, added ones behind

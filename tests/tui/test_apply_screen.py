@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 import unicodedata
+from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
 from context_tui.summarizer.checks import Check
 from context_tui.tui.screens.apply import ApplyScreen, Drafts
+from context_tui.tui.screens.apply import screen as module
 from context_tui.tui.screens.apply.face import Phase
 from context_tui.tui.screens.apply.words import check_lines, progress
 from context_tui.tui.screens.reading import ReadingPane
@@ -237,6 +244,36 @@ async def test_a_click_chooses_the_summarizer() -> None:
         await until(pilot, lambda: app.first.kind == "extract")
 
 
+@pytest.mark.parametrize("pieces", [0, 4])
+async def test_quitting_does_not_wait_for_the_server(pieces: int) -> None:
+    server = Server(until=pieces)
+    app = Shell(screen(server))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: server.bodies)
+        began = time.monotonic()
+        app.exit()
+    assert time.monotonic() - began < 1
+
+
+async def test_quitting_does_not_wait_for_a_long_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "prepare", lambda plan: time.sleep(5))
+    app = Shell(screen())
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert app.first.phase is Phase.READING
+        assert "Reading the head" in summary(app)
+        began = time.monotonic()
+        app.exit()
+    assert time.monotonic() - began < 1
+
+
+def test_the_client_is_imported_only_when_a_model_is_asked() -> None:
+    code = "import sys, context_tui.tui.screens.apply; raise SystemExit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
+
+
 async def test_a_plan_without_a_summary_is_carried_out_at_once() -> None:
     session, plan = planned("defect-microcompact")
     app = Shell(ApplyScreen(session, plan))
@@ -263,3 +300,30 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(size: tuple[int, int
 def test_failed_checks_come_first_and_errors_before_warnings() -> None:
     checks = [Check("a", True, "error", ""), Check("b", False, "warning", "w"), Check("c", False, "error", "[/]")]
     assert check_lines(checks).plain.splitlines() == ["✗ c: [/]", "! b: w", "✓ a"]
+
+
+def ready(pilot: Pilot[Any]) -> Any:
+    """Before a snapshot: until there is a summary."""
+    return until(pilot, lambda: pilot.app.first.phase is Phase.DONE)  # type: ignore[attr-defined]
+
+
+def test_snapshot_extract_80(snap_compare: Any) -> None:
+    """Head on the left, extract on the right with its checks below; extract is chosen; secrets are masked."""
+    assert snap_compare(Shell(screen(kind="extract")), terminal_size=(80, 24), run_before=ready)
+
+
+def test_snapshot_extract_60_light(snap_compare: Any) -> None:
+    """Head above, extract below, everything legible on a light ground."""
+    assert snap_compare(Shell(screen(kind="extract"), light=True), terminal_size=(60, 20), run_before=ready)
+
+
+def test_snapshot_failed(snap_compare: Any) -> None:
+    """The failure is one clear line below; the pane says that the session is as it was; retry is offered."""
+
+    async def fail(pilot: Pilot[Any]) -> None:
+        first: ApplyScreen = pilot.app.first  # type: ignore[attr-defined]
+        await until(pilot, lambda: first.phase is Phase.READY)
+        await pilot.press("enter")
+        await until(pilot, lambda: first.phase is Phase.FAILED)
+
+    assert snap_compare(Shell(screen(Server(fail=1))), terminal_size=(80, 24), run_before=fail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input, Label
@@ -177,3 +178,13 @@ def test_sizes_and_ages_are_short() -> None:
     assert [age(n) for n in (-5, 0, 61, 7_300, 90_000, 40 * 86_400, 800 * 86_400, NOW)] == [
         *("now", "now", "1 min", "2 h", "1 d", "1 mo", "2 y", ""),
     ]
+
+
+def test_snapshot_80_light(snap_compare: Any) -> None:
+    """Three groups under headings, this project first; the cursor on the first session; columns in line."""
+    assert snap_compare(Shell(picker(), light=True), terminal_size=(80, 16))
+
+
+def test_snapshot_empty(snap_compare: Any) -> None:
+    """Words on what to do where there is nothing to choose."""
+    assert snap_compare(Shell(picker([])), terminal_size=(60, 14))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
@@ -161,6 +162,17 @@ async def test_long_text_is_wrapped_only_as_far_as_needed() -> None:
         await pilot.resize_terminal(40, 10)
         await pilot.pause()
         assert "line 0 " in drawn(app)
+
+
+def test_snapshot_quit(snap_compare: Any) -> None:
+    """A small dialog in the middle; export is chosen; each answer has its key."""
+    assert snap_compare(Shell(quit_prompt()), terminal_size=(60, 14))
+
+
+def test_snapshot_help(snap_compare: Any) -> None:
+    """Keys in one column, what they do in another, under the name of the screen."""
+    screen = HelpScreen([PickerScreen([], now=0), PickerList(lambda entry: "", 0)])
+    assert snap_compare(Shell(screen), terminal_size=(60, 20))
 
 
 def test_lines_break_at_blanks_and_never_exceed_the_width() -> None:

@@ -53,17 +53,15 @@ class HelpScreen(ModalScreen[None]):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
                     own = bool(binding.id) and node is not self.app
-                    (lines if own else general).extend(_lines(self._display(binding, keys), binding, width))
+                    (lines if own else general).extend(_lines(self._display(keys), binding, width))
             if lines:
                 yield Part(_group_title(node), "heading")
                 yield Part("\n".join(lines) + "\n")
         yield Part("Everywhere", "heading")
         yield Part("\n".join(general))
 
-    def _display(self, binding: Binding, keys: Sequence[str]) -> str:
-        """The keys as people write them."""
-        if binding.key_display:
-            return binding.key_display
+    def _display(self, keys: Sequence[str]) -> str:
+        """The keys as people write them; the footer's shorthand for several bindings would mislead here."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 

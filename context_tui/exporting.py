@@ -87,12 +87,14 @@ def writable_formats() -> list[str]:
 
 
 def suggested_path(session: Session, format_name: str) -> Path:
-    """``NAME.compacted.EXT`` beside the input, or in the current folder for a session that has no file."""
+    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place."""
     source = Path(session.info.path or "session")
-    suffixes = {"koda": ".db", "claude-code": ".jsonl"}
-    suffix = source.suffix if format_name == session.info.format else suffixes.get(format_name, ".json")
+    if source.name.startswith("context-tui-") and source.parent == Path(tempfile.gettempdir()):
+        source = Path("session")  # standard input, spooled
+    own = source.suffix if format_name == session.info.format else ""
+    suffix = own or {"koda": ".db", "claude-code": ".jsonl"}.get(format_name, ".json")
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
-    return source.with_name(f"{stem}.compacted{suffix or '.json'}")
+    return source.with_name(f"{stem}.compacted{suffix}")
 
 
 def check_place(session: Session, out: Path, force: bool = False) -> None:

@@ -31,7 +31,8 @@ def resume_command(session: Session, out: Path, format_name: str) -> str:
     home = projects / re.sub(r"[^A-Za-z0-9]", "-", cwd or str(Path.cwd())) / f"{session_id}.jsonl"
     if out.resolve() == home.resolve():
         return resume
-    return f"cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
+    folder = "" if home.parent.is_dir() else f"mkdir -p {shlex.quote(str(home.parent))} && "
+    return f"{folder}cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
 
 
 def _recorded(path: Path) -> tuple[str, str]:

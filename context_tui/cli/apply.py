@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,9 +80,21 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     bad = [check for check in prepared.check(summary.text, summary) if not check.ok]
     for check in bad:
         talk(f"{check.severity}: {check.name}: {check.detail}")
-    if any(check.severity == "error" for check in bad):
-        raise SummarizerError("the summary cannot be used; nothing was written")
+    wrong = [check.name for check in bad if check.severity == "error"]
+    if wrong:
+        draft = _draft(summary.text)
+        raise SummarizerError(
+            f"the summary fails a check ({', '.join(wrong)}); nothing was written but the draft, {draft}"
+        )
     return Written("model" if summary.model else "extract", summary.model or None, summary.text)
+
+
+def _draft(text: str) -> str:
+    """A summary that was paid for is not lost: it is kept in a private temporary file."""
+    handle, name = tempfile.mkstemp(prefix="context-tui-summary-", suffix=".txt")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return name
 
 
 def report_of(

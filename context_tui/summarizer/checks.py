@@ -72,7 +72,12 @@ def check(
     missing = [name for name in sections if not _has_heading(summary, name)]
     return [
         _not_empty(summary),
-        _not_cut(usage, stop_reason, max_tokens, bool(sections) and sections[-1] in missing),
+        _not_cut(
+            usage,
+            stop_reason,
+            max_tokens,
+            0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
+        ),
         Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "all there"),
         _not_looping(summary),
         _no_template(summary, said),
@@ -93,7 +98,7 @@ def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lack
     elif used is not None and max_tokens is not None and used >= max_tokens:
         detail = f"{used} tokens written, all that were allowed"
     elif lacks_end:
-        detail = "the last section is missing"
+        detail = "it breaks off before the last section"
     else:
         return Check("not cut", True, "error", stop_reason or "nothing says so")
     return Check("not cut", False, "error", detail)

@@ -94,7 +94,12 @@ def test_cut(more: dict[str, Any], detail: str) -> None:
 
 def test_a_missing_end_is_a_cut() -> None:
     cut = GOOD.partition("## Relevant")[0]
-    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "the last section is missing"}
+    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it breaks off before the last section"}
+
+
+def test_another_form_is_no_cut() -> None:
+    """A reply that keeps to none of the headings, or skips one, did not break off."""
+    assert set(failed(GOOD.replace("## ", "About "))) == {"sections"}
 
 
 def test_missing_sections() -> None:

@@ -96,6 +96,7 @@ class Plan:
     previous: int = -1  # block row of an earlier summary that the new one is to update
     session: Session | None = None
     saved: int | None = None
+    cut_by: str = ""  # the policy that cuts, where it is one of several
 
     @property
     def head(self) -> list[Message]:
@@ -153,30 +154,25 @@ class Plan:
 
     @property
     def edits(self) -> list[Edit]:
-        """Every single change, in prompt order."""
+        """Every single change, in prompt order; what is cleared in a head is cleared before the head is dropped."""
         return list(self._edits())
 
     def _edits(self) -> Iterator[Edit]:
         facts, sums = self.context.facts, measured(self.context)
-        action = "summarise" if self.insert else "drop"
+        action, by = "summarise" if self.insert else "drop", self.cut_by or self.policy
         for position, message in enumerate(self.context.order):
-            if position < self.cut:
-                yield Edit(action, message, None, "", "", sums.tokens[position], 0, self.policy)
-            elif not self.changes:
+            if position >= self.cut and not self.changes:
                 return
+            left = sums.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
-                    yield Edit(
-                        change.action,
-                        message,
-                        ordinal,
-                        facts.tool_name(block),
-                        facts.call_id(block),
-                        self.tokens_of(block),
-                        change.body.size // 4,
-                        change.policy,
-                    )
+                    before, after = self.tokens_of(block), change.body.size // 4
+                    left -= before - after
+                    tool, call_id = facts.tool_name(block), facts.call_id(block)
+                    yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
+            if position < self.cut:
+                yield Edit(action, message, None, "", "", left, 0, by)
 
     def verdict_at(self, position: int, block: int | None = None) -> Verdict:
         """The verdict on the message at a position of the context, or on one of its blocks (a row)."""

@@ -107,6 +107,6 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
     Raises:
         UnreadableSession: it is missing, empty, binary, or of no format that can be read.
         SeveralSessions: *spec* holds several and names none.
+        PlanError: the window is no positive number.
     """
-    session = scan(scanner_for(choose(spec)))
-    return session.with_window(window) if window else session
+    return scan(scanner_for(choose(spec))).with_window(window)

@@ -52,6 +52,9 @@ class Chain(LoopCurve):
         for name in (*params.policies, *params.options):
             if name not in self._policies:
                 raise PlanError(f"chain: no policy {name!r}: there are {', '.join(self._policies)}")
+        twice = [name for name in params.policies if params.policies.count(name) > 1]
+        if twice:
+            raise PlanError(f"chain: {twice[0]} is in it twice")
         for name in params.options:
             if name not in params.policies:
                 raise PlanError(f"chain: parameters for {name}, which is not one of {', '.join(params.policies)}")
@@ -84,7 +87,8 @@ class Chain(LoopCurve):
             raise PlanError("chain: no policies")
 
         def kept(position: int, block: int | None) -> str:
-            return "; ".join(f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
+            reasons = (f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
+            return f"kept: {'; '.join(reasons)}"
 
         first = next((trigger for _, trigger in triggers if trigger.fires), triggers[0][1])
         text = "; ".join(f"{name}: {trigger.reason}" for name, trigger in triggers)
@@ -96,8 +100,9 @@ class Chain(LoopCurve):
             trigger=Trigger(first.fires, text, first.value, first.threshold, first.source),
             changes=changes,
             reason="" if changes or last.cut else "; ".join(reasons),
-            report={key: value for plan in plans for key, value in (plan.report or {}).items()} or None,
+            report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
             kept=kept,
+            cut_by=last.policy,
             saved=measured(context).total - last.tokens_after,
         )
 

@@ -21,8 +21,15 @@ from context_tui.tokens.measured import measured
 def _pairs(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    marks = [mark.strip() for mark in value.split(",") if mark.strip()]
-    return tuple(tuple(int(number) for number in (mark if ":" in mark else mark + ":0").split(":")) for mark in marks)
+    return tuple(_pair(mark) for mark in value.split(",") if mark.strip())
+
+
+def _pair(mark: str) -> tuple[int, int]:
+    message, _, block = mark.partition(":")
+    try:
+        return int(message), int(block or 0)
+    except ValueError:
+        raise ValueError("write MESSAGE:BLOCK, as in 12:0,40:1") from None
 
 
 class ManualParams(Params):
@@ -59,7 +66,7 @@ class Manual(LoopCurve):
             dict.fromkeys(rows, Change("clear", Body.of(DEFECT_PLACEHOLDER), self.name)),
             cut=moved,
             insert=Insert("assistant", DEFECT_SUMMARY + "\n") if moved else None,
-            reason="" if rows or moved else "nothing is marked",
+            reason="" if rows or moved else _why_nothing(params.cut, cut),
             kept=lambda position, block: why if moved <= position < cut else "kept: not marked",
             prepare=prepare_head,
             previous=previous_summary(context, moved),
@@ -74,9 +81,17 @@ class Manual(LoopCurve):
     def _row(self, context: Context, message: int, ordinal: int) -> int:
         self._position(context, message)
         rows = list(context.facts.blocks_of(message))
-        if ordinal >= len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
+        if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
             raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
         return rows[ordinal]
+
+
+def _why_nothing(marked: int | None, cut: int) -> str:
+    if marked is None:
+        return "nothing is marked"
+    if not cut:
+        return f"nothing comes before message {marked}"
+    return f"everything before message {marked} belongs to a pair that the cut would split"
 
 
 def _before_pairs(context: Context, cut: int) -> int:

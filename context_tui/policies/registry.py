@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
+from math import inf
 from typing import Any
 
 from pydantic import ValidationError
@@ -71,7 +72,9 @@ def params_for(policy: Policy, values: dict[str, Any]) -> Params:
             near = get_close_matches(name, policy.Params.model_fields, 1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
             raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
-        raise PlanError(f"{policy.name}: {name}={first['input']!r}: {first['msg']}") from None
+        raise PlanError(
+            f"{policy.name}: {name}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+        ) from None
 
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:
@@ -112,6 +115,8 @@ def plan(
     chosen = policy_named(policy)
     if window is not None:
         session = session.with_window(window)
+    if idle_seconds is not None and not 0 <= idle_seconds < inf:
+        raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
     context = session.context_at(at)
     moment = moment_of(context, session.window, len(session), idle_seconds, force)
     return replace(chosen.plan(context, params_for(chosen, params), moment), session=session)

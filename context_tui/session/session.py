@@ -69,7 +69,13 @@ class Session:
         return window_of(self.facts, self.window_given)
 
     def with_window(self, tokens: int | None) -> Session:
-        """The same session with the window given by the user."""
+        """The same session with the window given by the user.
+
+        Raises:
+            PlanError: it is no positive number.
+        """
+        if tokens is not None and tokens <= 0:
+            raise PlanError(f"window={tokens}: has to be a positive number of tokens")
         return replace(self, window_given=tokens)
 
     def context_at(self, at: int | None = None) -> Context:

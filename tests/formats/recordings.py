@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.formats.base import scan
@@ -142,3 +145,39 @@ def words(session: Session) -> list[str]:
         block = message["content"][0] if message["content"] else {}
         found.append(str(block.get("text") or block.get("content") or block.get("id") or ""))
     return found
+
+
+@st.composite
+def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
+    """Recordings whose pairs are whole, with usage, idle times, and compactions of both kinds between turns."""
+    recording = Recording()
+    clock, calls = datetime(2026, 1, 1, tzinfo=UTC), list[str]()
+
+    def later(seconds: int) -> dict[str, str]:
+        nonlocal clock
+        clock += timedelta(seconds=seconds)
+        return {"timestamp": clock.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+
+    for turn in range(draw(st.integers(1, 6))):
+        if compactions and turn and draw(st.integers(0, 3)) == 0:
+            recording.boundary(draw(st.integers(1, 200_000)))
+            recording.summary()
+            recording.attachment("file", content="attached")
+        recording.user(f"turn {turn} " + "x" * draw(st.integers(0, 60)), **later(draw(st.sampled_from([1, 299, 300]))))
+        for step in range(draw(st.integers(0, 4))):
+            own = [f"t{turn}-{step}-{number}" for number in range(draw(st.integers(1, 3)))]
+            use = draw(st.sampled_from([{}, usage(fresh=draw(st.integers(1, 180_000)), read=draw(st.integers(0, 9)))]))
+            for call_id in own:
+                name = draw(st.sampled_from(["Read", "Bash", "Edit"]))
+                recording.assistant(call(call_id, name, path="é" * step), id=f"m{turn}-{step}", use=use, **later(2))
+            if compactions and calls and draw(st.integers(0, 5)) == 0:
+                recording.microcompact(*draw(st.lists(st.sampled_from(calls), max_size=3)))
+            for call_id in own:
+                body = draw(
+                    st.sampled_from(["short", "long \n" * 500, "é" * 1_500, [text("part ")] * 300, {"k": "v" * 2_500}])
+                )
+                recording.results(result(call_id, body), **later(3))
+            calls += own
+        if draw(st.booleans()):
+            recording.assistant(text("reply"), use=usage(fresh=draw(st.integers(1, 180_000))), **later(1))
+    return recording

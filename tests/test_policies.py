@@ -1,0 +1,315 @@
+"""What holds for the plan of any policy, on any session: sums, verdicts, pairs, and what carrying it out gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.compaction.pairs import compare, problems
+from context_tui.compaction.plan import Plan
+from context_tui.policies.registry import POLICIES, params_for, policy_named
+from context_tui.session.facts import Kind
+from context_tui.session.session import Session
+from tests.formats.histories import histories
+from tests.formats.recordings import Recording, call, conversations, result, text
+
+PLANS: list[tuple[str, dict[str, Any]]] = [
+    ("defect-microcompact", {}),
+    ("defect-microcompact", {"keep_recent_turns": 1, "min_clear_tokens": 0}),
+    ("defect-compact", {"threshold": 1_000}),
+    ("defect-compact", {"threshold": 0, "assistant_boundary": True}),
+    ("koda-microcompact", {"keep_recent": 1, "min_tokens": 0, "idle_seconds": 300}),
+    ("agent-sdk-prune", {"max_chars": 700, "preserve_tail": 1}),
+    ("agent-sdk-compact", {"min_keep": 2}),
+    ("chain", {"defect-microcompact.keep_recent_turns": 1, "defect-compact.threshold": 1}),
+    ("chain", {"policies": "koda-microcompact,agent-sdk-prune,agent-sdk-compact", "agent-sdk-prune.max_chars": 10}),
+]
+policies = st.sampled_from(PLANS)
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+
+
+def check_sums(session: Session, plan: Plan) -> None:
+    """Edits and tokens add up; what is carried out measures what the plan said; nothing is introduced."""
+    edits = plan.edits
+    assert plan.tokens_before - sum(edit.tokens_before - edit.tokens_after for edit in edits) == plan.tokens_after
+    assert plan.changed == bool(edits) and bool(plan.reason) != plan.changed
+    after = ct.apply(session, plan, "s") if plan.changed else session
+    summary = ct.tokens.estimate(after.message(0)) if plan.summarises else 0
+    if plan.changed:
+        assert ct.tokens.estimate(after) == plan.tokens_after + (summary or 0)
+    assert ct.tokens.estimate(ct.from_messages(after.to_messages())) == ct.tokens.estimate(after.context_at())
+    before = session.messages_of(plan.context)
+    if not problems(before) and not (plan.prepare and cuts_at_results(plan)):
+        assert compare(before, after.to_messages())[1] == []
+
+
+def cuts_at_results(plan: Plan) -> bool:
+    """Whether a plan cuts where results and typed text share a message: defect takes that for a turn, and splits it."""
+    if plan.boundary is None or plan.boundary >= len(plan.context.facts):
+        return False
+    kinds = [plan.context.facts.kind[row] for row in plan.context.facts.blocks_of(plan.boundary)]
+    return Kind.TOOL_RESULT in kinds and any(kind != Kind.TOOL_RESULT for kind in kinds)
+
+
+def check_verdicts(plan: Plan) -> None:
+    """Every message and result has one verdict with a reason, and it agrees with the edits."""
+    facts = plan.context.facts
+    verdicts = {(message, block): verdict for message, block, verdict in plan.verdicts()}
+    for message in plan.context.order:
+        results = [n for n, row in enumerate(facts.blocks_of(message)) if facts.kind[row] == Kind.TOOL_RESULT]
+        for block in [None, *results]:
+            verdict = verdicts.pop((message, block))
+            assert verdict.reason.startswith(f"{verdict.verdict}: ") and len(verdict.reason) > len(verdict.verdict) + 2
+            assert plan.verdict(message, block) == verdict
+    assert not verdicts
+    said = {"clear": "cleared", "truncate": "truncated", "summarise": "summarised"}
+    for edit in plan.edits:
+        found = plan.verdict(edit.message, edit.block).verdict
+        assert found in (said[edit.action], "summarised")
+
+
+@fixtures
+@given(messages=histories(), policy=policies)
+def test_plans_of_histories(messages: list[dict[str, Any]], policy: tuple[str, dict[str, Any]]) -> None:
+    session = ct.from_messages(messages)
+    plan = ct.plan(session, policy[0], **policy[1])
+    check_sums(session, plan)
+    check_verdicts(plan)
+
+
+@fixtures
+@given(recording=conversations(), policy=policies, data=st.data())
+def test_plans_of_recordings(
+    tmp_path: Path, recording: Recording, policy: tuple[str, dict[str, Any]], data: st.DataObject
+) -> None:
+    session = recording.open(tmp_path)
+    plan = ct.plan(session, policy[0], at=data.draw(st.integers(0, len(session))), **policy[1])
+    check_sums(session, plan)
+    check_verdicts(plan)
+
+
+@fixtures
+@given(recording=conversations(), data=st.data())
+def test_plans_by_hand_split_no_pair(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
+    session = recording.open(tmp_path)
+    context, facts = session.context_at(), session.facts
+    results = [
+        f"{message}:{ordinal}"
+        for message in context.order
+        for ordinal, row in enumerate(facts.blocks_of(message))
+        if facts.kind[row] == Kind.TOOL_RESULT
+    ]
+    clear = data.draw(st.lists(st.sampled_from(results), unique=True)) if results else []
+    cut = data.draw(st.sampled_from([*context.order, context.at]))
+    plan = ct.plan(session, "manual", clear=",".join(clear), cut=cut)
+    check_sums(session, plan)
+    check_verdicts(plan)
+    assert {f"{edit.message}:{edit.block}" for edit in plan.edits if edit.action == "clear"} == set(clear)
+
+
+@fixtures
+@given(recording=conversations())
+def test_clearing_twice_does_nothing(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    clearing: list[tuple[str, dict[str, Any]]] = [
+        ("defect-microcompact", {"keep_recent_turns": 1}),
+        ("koda-microcompact", {"keep_recent": 0}),
+    ]
+    for name, params in clearing:
+        plan = ct.plan(session, name, idle_seconds=999, **params)
+        if plan.changed:
+            assert not ct.plan(ct.apply(session, plan), name, idle_seconds=999, **params).changed
+
+
+@fixtures
+@given(
+    recording=conversations(), first=st.sampled_from(["defect-microcompact", "koda-microcompact", "agent-sdk-prune"])
+)
+def test_a_chain_is_one_policy_after_the_other(tmp_path: Path, recording: Recording, first: str) -> None:
+    session = recording.open(tmp_path)
+    params: dict[str, Any] = {"agent-sdk-prune": {"max_chars": 800}}.get(first, {})
+    for second in ("defect-compact", "agent-sdk-compact", "defect-microcompact", "koda-microcompact"):
+        if second == first:
+            continue
+        both = {f"{first}.{key}": value for key, value in params.items()}
+        chain = ct.plan(session, "chain", policies=f"{first},{second}", idle_seconds=300, **both)
+        middle = ct.apply(session, ct.plan(session, first, idle_seconds=300, **params))
+        last = ct.plan(middle, second, idle_seconds=300)
+        assert chain.tokens_after == last.tokens_after
+        assert ct.apply(session, chain, "s").to_messages() == ct.apply(middle, last, "s").to_messages()
+
+
+def busy(turns: int = 6) -> Session:
+    """A session of turns with one big Read each, the summary of an earlier compaction first."""
+    messages: list[dict[str, Any]] = []
+    for turn in range(turns):
+        messages += [
+            {"role": "user", "content": [text(f"turn {turn}")]},
+            {"role": "assistant", "content": [call(f"t{turn}", "Read", file_path="a.py")]},
+            {"role": "user", "content": [result(f"t{turn}", f"line {turn}\n" * 400)]},
+            {"role": "assistant", "content": [text("done")]},
+        ]
+    return ct.from_messages(messages)
+
+
+def test_a_chain_clears_before_it_summarises() -> None:
+    options: dict[str, Any] = {"defect-compact.threshold": 1}
+    session = busy()
+    plan = ct.plan(session, "chain", **options)
+    check_sums(session, plan)
+    assert plan.boundary == 16
+    actions = [(edit.action, edit.source) for edit in plan.edits]
+    assert ("clear", "defect-microcompact") in actions and ("summarise", "defect-compact") in actions
+    placeholder = "[tool output cleared to save context"
+    cleared = [m["content"][0]["content"] for m in plan.head if m["content"][0]["type"] == "tool_result"]
+    assert [body.startswith(placeholder) for body in cleared[:3]] == [True] * 3
+
+
+def test_reports_in_a_chain_stay_apart() -> None:
+    options: dict[str, Any] = {"koda-microcompact.keep_recent": 1}
+    plan = ct.plan(busy(9), "chain", policies="defect-microcompact,koda-microcompact", **options)
+    report = dict(plan.report or {})
+    assert report["defect-microcompact.cleared"] == 6 and report["koda-microcompact.cleared"] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"policies": "defect-compact,defect-microcompact"}, "nothing can run after it"),
+        ({"policies": "agent-sdk-prune,agent-sdk-prune"}, "twice"),
+        ({"policies": "chain"}, "no policy 'chain'"),
+        ({"policies": ""}, "no policies"),
+        ({"policies": "nonsense"}, "no policy 'nonsense'"),
+        ({"koda-microcompact.keep_recent": 1}, "is not one of"),
+        ({"defect-compact.treshold": 1}, "did you mean threshold"),
+        ({"nonsense.x": 1}, "no policy 'nonsense'"),
+    ],
+)
+def test_chains_that_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ct.PlanError, match=message):
+        ct.plan(busy(), "chain", **given)
+
+
+# -- by hand
+
+
+def test_by_hand() -> None:
+    session = busy()
+    plan = ct.plan(session, "manual", clear="2:0,6:0", cut=4)
+    assert [(edit.action, edit.message, edit.block) for edit in plan.edits] == [
+        ("summarise", 0, None),
+        ("summarise", 1, None),
+        ("clear", 2, 0),
+        ("summarise", 2, None),
+        ("summarise", 3, None),
+        ("clear", 6, 0),
+    ]
+    assert plan.boundary == 4
+    assert not plan.trigger.fires
+
+
+def test_a_cut_moves_before_the_pair_it_would_split() -> None:
+    plan = ct.plan(busy(), "manual", cut=6)
+    assert plan.boundary == 5
+    assert plan.verdict(5).reason == "kept: the call or result of a pair that the cut would split"
+    crossed = ct.from_messages(
+        [
+            {"role": "user", "content": [text("go")]},
+            {"role": "assistant", "content": [call("a")]},
+            {"role": "assistant", "content": [call("b")]},
+            {"role": "user", "content": [result("a")]},
+            {"role": "user", "content": [result("b")]},
+        ]
+    )
+    assert ct.plan(crossed, "manual", cut=4).boundary == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cut": 99}, "message 99 is not in the context"),
+        ({"cut": -1}, "greater than or equal to 0"),
+        ({"clear": "0:0"}, "message 0 has no tool result at block 0"),
+        ({"clear": "2:1"}, "message 2 has no tool result at block 1"),
+        ({"clear": "2:-1"}, "no tool result at block -1"),
+        ({"clear": "99:0"}, "message 99 is not in the context"),
+        ({"clear": "two"}, "write MESSAGE:BLOCK"),
+        ({"clear": "1:2:3"}, "write MESSAGE:BLOCK"),
+        ({"cut": "4.5"}, "cut"),
+    ],
+)
+def test_marks_that_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ct.PlanError, match=message) as caught:
+        ct.plan(busy(), "manual", **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_by_hand() -> None:
+    assert ct.plan(busy(), "manual").reason == "nothing is marked"
+    assert ct.plan(busy(), "manual", cut=0).reason == "nothing comes before message 0"
+    whole_pair = ct.from_messages(busy(1).to_messages()[1:])
+    assert "belongs to a pair that the cut would split" in ct.plan(whole_pair, "manual", cut=1).reason
+
+
+def test_everything_by_hand() -> None:
+    session = busy()
+    plan = ct.plan(session, "manual", cut=len(session))
+    assert plan.tokens_after == 0 and plan.boundary == len(session)
+    assert len(ct.apply(session, plan, "all of it").to_messages()) == 1
+
+
+# -- defect's later version
+
+
+def test_assistant_boundary_cuts_a_long_single_turn() -> None:
+    session = ct.from_messages(
+        [{"role": "user", "content": "go"}] + [{"role": "assistant", "content": "x" * 4_000} for _ in range(6)]
+    )
+    whole = ct.plan(session, "defect-compact", threshold=8_000)
+    assert not whole.changed and "assistant_boundary" in whole.reason
+    plan = ct.plan(session, "defect-compact", threshold=8_000, assistant_boundary=True)
+    assert plan.boundary == 5, "two messages of 1,000 tokens fit the tail of 2,000"
+    with_turn = ct.from_messages([*session.to_messages(), {"role": "user", "content": "next"}])
+    assert ct.plan(with_turn, "defect-compact", threshold=8_000, assistant_boundary=True).boundary == 7
+
+
+# -- parameters
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_parameters_say_what_they_are(name: str) -> None:
+    policy = policy_named(name)
+    for key, field in policy.Params.model_fields.items():
+        extra = field.json_schema_extra
+        assert field.description and isinstance(extra, dict) and "unit" in extra, key
+    params_for(policy, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("defect-micro", {}, "did you mean defect-microcompact"),
+        ("nonsense", {}, "there are defect-microcompact"),
+        ("defect-microcompact", {"keep_recent_turn": 3}, "did you mean keep_recent_turns"),
+        ("defect-microcompact", {"zzz": 3}, "it has keep_recent_turns, min_clear_tokens"),
+        ("defect-microcompact", {"keep_recent_turns": "three"}, "keep_recent_turns='three'"),
+        ("defect-microcompact", {"keep_recent_turns": 0}, "keep_recent_turns=0"),
+        ("defect-microcompact", {"microcompact_ratio": float("nan")}, "microcompact_ratio"),
+        ("koda-microcompact", {"idle_seconds": float("nan")}, "idle_seconds"),
+        ("koda-microcompact", {"idle_seconds": float("inf")}, "idle_seconds"),
+        ("koda-microcompact", {"idle_seconds": -1}, "idle_seconds"),
+        ("defect-compact", {"window": 0}, "window"),
+        ("defect-compact", {"window": -5}, "window"),
+        ("defect-compact", {"at": 99}, "message 99 is outside the session: it has messages 0 to 23"),
+        ("defect-compact", {"at": -1}, "message -1 is outside"),
+    ],
+)
+def test_what_is_refused(name: str, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ct.PlanError, match=message) as caught:
+        ct.plan(busy(), name, **given)
+    assert "\n" not in str(caught.value)

@@ -35,15 +35,12 @@ class Guard(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments with safe text in the same number of cells."""
-        return [
-            segment
-            if segment.control or (segment.text.isascii() and segment.text.isprintable())
-            else self._safe(segment)
-            for segment in segments
-        ]
+        return [self._safe(segment) for segment in segments]
 
     def _safe(self, segment: Segment) -> Segment:
         text = segment.text
+        if segment.control or (text.isascii() and text.isprintable()):
+            return segment
         if not text.isprintable():
             text = text.translate(_HIDDEN)
         return Segment(text.translate(_PLAIN) if self._ascii else text, segment.style)

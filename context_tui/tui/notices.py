@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
@@ -12,6 +13,8 @@ from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
 FIRST_RUN = "1–7 choose a policy, ←→ change its value, } goes to where it would first fire, ? lists all keys"
+
+_fit = lru_cache(maxsize=8)(fit_at)
 
 
 def reading(session: Session, progress: float) -> str:
@@ -35,7 +38,7 @@ def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
         return f"planned as of message {view.at:,}{why}   . goes back to the end"
-    fit = fit_at(session, context)
+    fit = _fit(session, context)
     if fit and abs(fit.off) >= FAR_OFF:
         side = "below" if fit.off < 0 else "above"
         return f"the estimate is {abs(fit.off):.0%} {side} the {fit.recorded:,} tokens recorded: {fit.cause}"

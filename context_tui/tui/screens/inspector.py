@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from context_tui.policies.registry import POLICIES
@@ -68,6 +69,8 @@ class InspectorScreen(Reacting):
         self._listed_for: object = None
         self._parts: tuple[object, Breakdown] | None = None
         self._fires: tuple[object, list[int]] | None = None
+        self._told = ""
+        self._header: object = None
         self._soon: Timer | None = None
         self._detail_soon: Timer | None = None
 
@@ -134,7 +137,7 @@ class InspectorScreen(Reacting):
         order = "largest first" if self.view.by_size else ""
         words = ", ".join(filter(None, [order, self.view.filter.words()]))
         lines = self.query_one("#lines")
-        lines.border_title = Content(f"timeline   {line(words)}".rstrip())
+        set_title(lines, f"timeline   {line(words)}".rstrip())
         lines.set_class(bool(words), "-filtered")
 
     def _list(self) -> None:
@@ -149,7 +152,14 @@ class InspectorScreen(Reacting):
         first = (self.fires[0] if self.fires else -1) if self.fires is not None else None
         panel.show(view.policy, view.model, view.context, view.moment, view.plan, first=first, trouble=view.trouble)
         number = list(POLICIES).index(view.policy) + 1
-        self.query_one("#tuning").border_title = Content(f"{number} {view.policy}   {POLICIES[view.policy].about}")
+        set_title(self.query_one("#tuning"), f"{number} {view.policy}   {POLICIES[view.policy].about}")
+
+    def draw_header(self) -> None:
+        """Show what is open and how full its window is, where that has changed."""
+        context, parts = self.view.context, self.parts
+        if (context, parts, self.view.session) != self._header:
+            self._header = (context, parts, self.view.session)
+            self.query_one(HeaderBar).show(self.view.session, context, parts.by_category if parts else None)
 
     def later(self) -> None:
         """Draw the rest soon."""
@@ -161,7 +171,7 @@ class InspectorScreen(Reacting):
         view = self.view
         self.draw_detail()
         context, parts = view.context, self.parts
-        self.query_one(HeaderBar).show(view.session, context, parts.by_category if parts else None)
+        self.draw_header()
         self.query_one(Scoreboard).show(score_rows(view.plan_of), view.policy)
         rows, plan = self.rows, view.plan
         first = min(context.order, default=0)
@@ -219,9 +229,11 @@ class InspectorScreen(Reacting):
 
     def tell(self, words: str) -> None:
         """Say something unusual in the line above the timeline; nothing hides it."""
-        bar = self.query_one("#notice", Static)
-        bar.update(Content(sanitize_line(words)))
-        bar.display = bool(words)
+        if words != self._told:  # a line that comes or goes moves everything below it
+            self._told = words
+            bar = self.query_one("#notice", Static)
+            bar.update(Content(sanitize_line(words)))
+            bar.display = bool(words)
 
     # What the view depends on, and was computed off the paint path
 
@@ -256,6 +268,13 @@ class InspectorScreen(Reacting):
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is too little room."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+
+
+def set_title(widget: Widget, title: str) -> None:
+    """Give a widget another title; the same one costs nothing."""
+    if getattr(widget, "title_shown", None) != title:
+        widget.title_shown = title  # type: ignore[attr-defined]
+        widget.border_title = Content(title)
 
 
 def _view(session: Session, asked: Asked) -> View:

@@ -54,6 +54,10 @@ class Reacting(Dialogs):
         """Show the selected row in full."""
 
     @abstractmethod
+    def draw_header(self) -> None:
+        """Show what is open and how full its window is."""
+
+    @abstractmethod
     def draw_panel(self) -> None:
         """Show the policy at its settings."""
 
@@ -197,7 +201,7 @@ class Reacting(Dialogs):
     def _parts_known(self, event: Parts) -> None:
         self.keep_parts(event.view, event.parts)
         if event.view.context is self.view.context:
-            self.query_one(HeaderBar).show(self.view.session, self.view.context, event.parts.by_category)
+            self.draw_header()
             self.query_one(BreakdownView).show(self.view.context, event.parts)
 
     def action_breakdown(self) -> None:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from context_tui.policies.registry import POLICIES
+from context_tui.sanitize import sanitize_line
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.jumps import Jump, next_jump
 from context_tui.tui.screens.background import Background
@@ -44,7 +45,7 @@ class Steering(Background):
 
     def say(self, words: str, *, warn: bool = False) -> None:
         """Tell something in passing; nothing in it is taken for markup."""
-        self.notify(words, severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(sanitize_line(words), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def action_policy(self, number: int) -> None:
         """Choose a policy by its number."""

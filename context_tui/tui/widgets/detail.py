@@ -10,7 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.strip import Strip
 
 from context_tui.tui.document import Subject, pieces
@@ -35,6 +37,9 @@ class Detail(ReadingPane):
         Binding("escape", "close", "Back", show=False, id="detail-close", tooltip="Back to the timeline"),
     ]
 
+    # Other lines need another scroll bar, but no new layout of the whole screen.
+    virtual_size = Reactive(Size(0, 0), repaint=False)
+
     @dataclass
     class Entered(Message):
         """Enter was pressed: from a call to its result, or back."""
@@ -57,9 +62,9 @@ class Detail(ReadingPane):
     def read(self, subject: Subject, title: Content, subtitle: Content) -> None:
         """Show a subject; the place in it is kept where only its fate has changed."""
         old = self._subject
-        self.border_title, self.border_subtitle = title, subtitle
         if old and _same(old, subject):
             return
+        self.border_title, self.border_subtitle = title, subtitle
         stays = old is not None and old.spot == subject.spot and old.session is subject.session
         if stays and old is not None:
             subject = replace(subject, limit=old.limit)
@@ -108,6 +113,10 @@ class Detail(ReadingPane):
         self._subject = None
         self.border_title, self.border_subtitle = title, None
         self.show([Part(what, "muted")])
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Fit the scroll bar to the lines."""
+        self._scroll_update(size)
 
     def action_more(self) -> None:
         """Show ten times as much of each long text."""

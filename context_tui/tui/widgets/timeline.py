@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -49,6 +49,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]
 
+    # Other lines need another scroll bar, but no new layout of the whole screen.
+    virtual_size = Reactive(Size(0, 0), repaint=False)
     cursor = reactive(0, repaint=False, init=False)
 
     @dataclass
@@ -143,6 +145,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if height > 0 and not top <= line < top + height:
             self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)
         self.cursor = line
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Fit the scroll bar to the rows."""
+        self._scroll_update(size)
 
     # Painting
 

@@ -1,0 +1,177 @@
+"""The detail: what is said about a message, and that long ones do not hold up anything."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.content import Content
+
+from context_tui.session.memory import from_messages
+from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines
+from context_tui.tui.document import LIMIT, Subject, pieces
+from context_tui.tui.images import describe_image, size_of
+from context_tui.tui.marks import Mark, Marker
+from context_tui.tui.requests import about_request
+from context_tui.tui.view import Spot, View
+from context_tui.tui.widgets.detail import Detail
+from tests.tui.fakes import drawn
+from tests.tui.inspecting import session
+
+Block = dict[str, Any]
+
+
+def of(*blocks: Block, role: str = "assistant") -> Subject:
+    made = from_messages([{"role": role, "content": list(blocks)}])
+    return Subject(made, Spot(0), list(blocks), Marker(made.context_at(), None).mark(0))
+
+
+def lines(subject: Subject) -> list[tuple[str, str]]:
+    return [(part.look, part.text) for part in pieces(subject)]
+
+
+def call(name: str, arguments: Any) -> Block:
+    return {"type": "tool_use", "id": "1", "name": name, "input": arguments}
+
+
+def test_arguments_are_lines_and_texts_keep_their_lines() -> None:
+    found = lines(of(call("Bash", {"command": "cd src\npytest", "timeout": 5, "env": {"A": 1}})))
+    assert found[0] == ("heading", "call Bash cd src pytest")
+    assert found[1:4] == [("key", "command:"), ("text", "  cd src"), ("text", "  pytest")]
+    assert ("text", "timeout: 5") in found and ("text", '    "A": 1') in found
+
+
+def test_an_edit_is_a_diff() -> None:
+    found = lines(of(call("Edit", {"file_path": "a.py", "old_string": "a\nb\nc", "new_string": "a\nB\nc"})))
+    assert found[-5:-1] == [("text", "  a"), ("removed", "- b"), ("added", "+ B"), ("text", "  c")]
+
+
+def test_a_written_file_and_a_patch_have_marks_too() -> None:
+    assert ("added", "+ x = 1") in lines(of(call("Write", {"file_path": "a.py", "content": "x = 1\ny = 2"})))
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n*** End Patch"
+    found = lines(of(call("apply_patch", {"input": patch})))
+    assert ("removed", "- old") in found and ("added", "+ new") in found
+
+
+def test_long_edits_are_not_compared() -> None:
+    many = "\n".join(map(str, range(3_000)))
+    assert {line.mark for line in diff(many, many)} == {"-", "+"}
+    assert edits_in({"edits": [{"old_string": "a", "new_string": "b"}, {"oldText": "c", "newText": "d"}]}) == [
+        ("a", "b"),
+        ("c", "d"),
+    ]
+    assert patch_in({"x": 1}) is None and edits_in("text") == [] and next(patch_lines("+a")).mark == "+"
+
+
+def test_hidden_thinking_says_so() -> None:
+    (part,) = [text for look, text in lines(of({"type": "thinking", "thinking": "", "signature": "abcd"})) if text]
+    assert part == "thinking, hidden by the provider: 4 encrypted characters"
+
+
+def png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4) + height.to_bytes(4) + b"\x08\2\0\0\0"
+    return base64.b64encode(head).decode()
+
+
+def test_images_are_described() -> None:
+    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png(640, 480)}}
+    assert describe_image(block) == "image/png, 0 KB, 640 × 480 pixels"
+    jpeg = b"\xff\xd8\xff\xe0\0\4\0\0\xff\xc0\0\x11\x08" + (480).to_bytes(2) + (640).to_bytes(2) + b"\0\0\0"
+    assert size_of(base64.b64encode(jpeg).decode()) == (640, 480)
+    assert size_of("AAAA") is None and size_of("not base64 é") is None
+    assert describe_image({"source": {"url": "https://a/\x1b[31m"}}) == "image, https://a/"
+
+
+def test_an_unknown_block_is_shown_as_it_is() -> None:
+    found = lines(of({"type": "server_tool_use", "x": [1]}))
+    assert found[0] == ("heading", "server_tool_use: no ruler measures this") and ("quiet", "    1") in found
+
+
+def test_a_cleared_result_shows_before_and_after() -> None:
+    view = View(session())
+    assert view.plan is not None
+    row = next(iter(view.plan.changes))
+    spot = Spot(view.session.facts.block_message[row], row)
+    mark = Marker(view.context, view.plan).mark(*spot)
+    subject = Subject(view.session, spot, view.session.content.blocks(spot.message), mark, view.plan)
+    found = lines(subject)
+    assert found[0][0] == "cleared" and "would be cleared: 900 tokens become" in found[0][1]
+    assert found[2][1].startswith("[tool output cleared to save context")
+    assert ("heading", "before") in found and any(text.startswith("import jwt") for _, text in found)
+
+
+def test_only_the_selected_result_is_shown() -> None:
+    made = session()
+    row = list(made.facts.blocks_of(2))[1]
+    mark = Marker(made.context_at(), None).mark(2, row)
+    found = lines(Subject(made, Spot(2, row), made.content.blocks(2), mark))
+    assert [text for _, text in found if text] == ["0 passed"]
+
+
+def test_the_request_is_told() -> None:
+    made = session()
+    assert about_request(made, Spot(1)) == "recorded: 9,410 tokens in (9,400 from the cache, 0 written to it), 20 out"
+    assert about_request(made, Spot(0)) == ""
+
+
+def test_deep_nesting_is_no_crash() -> None:
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    subject = replace(of(call("X", {})), blocks=[call("X", {"a": deep})])
+    assert any("nested too deeply" in text for _, text in lines(subject))
+
+
+class Shows(App[None]):
+    """Only the detail."""
+
+    CSS_PATH = "../../context_tui/tui/app.tcss"
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__()
+        self.subject = subject
+
+    def compose(self) -> ComposeResult:
+        yield Detail()
+
+    def on_mount(self) -> None:
+        self.detail = self.query_one(Detail)
+        self.detail.read(self.subject, Content("0  [/]title"), Content("est. 5"))
+        self.detail.focus()
+
+
+async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
+    app = Shows(of({"type": "text", "text": "x" * 10_000_000}))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        assert len(app.detail._lines) < 300, "wrapped as far as it is looked at"
+        app.detail.action_ends(True)
+        await pilot.pause()
+        assert "9,800,000 more characters: o shows more" in drawn(app)
+        await pilot.press("o")
+        assert app.detail._subject is not None and app.detail._subject.limit == LIMIT * 10
+
+
+async def test_the_place_stays_when_only_the_fate_changes() -> None:
+    subject = of({"type": "text", "text": "\n".join(f"line {n}" for n in range(300))})
+    app = Shows(subject)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        app.detail.scroll_to(y=100, animate=False)
+        await pilot.pause()
+        app.detail.read(replace(subject, mark=Mark("=", "protected", "kept: recent")), Content("0"), Content(""))
+        await pilot.pause()
+        assert app.detail.scroll_offset.y == 100
+
+
+@pytest.mark.parametrize(("needle", "shown"), [("line 250", "line 250"), ("LINE", "line 0")])
+async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
+    app = Shows(of({"type": "text", "text": "\n".join(f"line {n}" for n in range(300))}))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        app.detail.seek(needle)
+        await pilot.pause()
+        assert shown in drawn(app)

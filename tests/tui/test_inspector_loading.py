@@ -1,0 +1,147 @@
+"""Reading in a thread: rows come soon, the screen stays free, and it stops at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from textual.message import Message
+from textual.widgets import Static
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats import opening
+from context_tui.formats.base import Advance
+from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.loading import Failed, Read, read
+from context_tui.tui.view import Spot
+from context_tui.tui.widgets.timeline import Timeline
+from tests.tui.fakes import until
+from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
+
+INFO = SessionInfo("/tmp/slow.jsonl", "claude-code")
+
+
+class Slow:
+    """A scanner that gives *step* messages at a time, each when it is allowed to."""
+
+    def __init__(self, *, step: int = 5, free: bool = False) -> None:
+        self.whole, self.step, self.at = session(20), step, 0
+        self.gate = threading.Semaphore(0)
+        self.free = free
+
+    @property
+    def progress(self) -> float:
+        return self.at / len(self.whole)
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        if self.free or self.gate.acquire(timeout=0.02):
+            before, self.at = self.at, min(self.at + self.step, len(self.whole))
+            return Advance(self.at - before, None, self.at == len(self.whole))
+        return Advance(0, None, False)
+
+    def session(self) -> Session:
+        return Session(self.whole.facts, self.whole.content, INFO, self.at)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
+    scanner = Slow()
+    monkeypatch.setattr(opening, "scanner_for", lambda info: scanner)
+    monkeypatch.setattr("context_tui.tui.loading.PACE", 0.0)
+    return scanner
+
+
+async def test_rows_come_before_the_end(slow: Slow) -> None:
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = inspector(running)
+        assert "reading: 0%" in str(screen.query_one("#notice", Static).content)
+        slow.gate.release()
+        await until(pilot, lambda: len(screen.view.session) == 5)
+        timeline = screen.query_one(Timeline)
+        assert timeline.count == len(screen.rows) > 0 and screen.reading
+        await pilot.press("down", "down")
+        assert timeline.cursor == 2
+        slow.free = True
+        await until(pilot, lambda: not screen.reading)
+        await settled(pilot)
+        assert len(screen.view.session) == len(slow.whole) and screen.view.plan is not None
+        assert timeline.cursor == 2, "a cursor that was moved stays"
+
+
+async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
+    slow.free = True
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = inspector(running)
+        await until(pilot, lambda: not screen.reading)
+        assert screen.spot == Spot(len(slow.whole) - 1)
+
+
+async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = inspector(running)
+        slow.gate.release()
+        slow.gate.release()
+        await until(pilot, lambda: len(screen.view.session) == 10)
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.reading)
+        await settled(pilot)
+        assert len(screen.view.session) == 10 and screen.view.plan is not None
+
+
+async def test_quitting_while_reading_is_quick(slow: Slow) -> None:
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        slow.gate.release()
+        await until(pilot, lambda: len(inspector(running).view.session) == 5)
+        began = time.monotonic()
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)
+    assert time.monotonic() - began < 2.0
+
+
+async def test_what_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(info: SessionInfo) -> Slow:
+        raise UnreadableSession("/tmp/x: no such file [/]")
+
+    monkeypatch.setattr(opening, "scanner_for", none)
+    running = app(INFO)
+    async with running.run_test(size=(120, 40), notifications=True) as pilot:
+        screen = inspector(running)
+        await until(pilot, lambda: not screen.reading)
+        await pilot.pause()
+        assert "no such file [/]" in str(screen.query_one("#notice", Static).content)
+
+
+def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Slow):
+        def advance(self, budget_s: float | None = None) -> Advance:
+            raise KeyError("oops")
+
+    monkeypatch.setattr(opening, "scanner_for", lambda info: Broken())
+    posted: list[Message] = []
+    read(INFO, posted.append, lambda: False)
+    assert isinstance(posted[0], Failed) and "KeyError" in posted[0].why
+
+
+def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "scanner_for", lambda info: Slow(step=1, free=True))
+    monkeypatch.setattr("context_tui.tui.loading.YIELD", 0.0)
+    posted: list[Message] = []
+    read(INFO, posted.append, lambda: False)
+    assert len(posted) < 10 and isinstance(posted[-1], Read) and posted[-1].end
+    assert len(posted[-1].rows.first) == len(posted[-1].session)
+
+
+async def test_a_real_file_is_read(tmp_path: Path) -> None:
+    running = app(file_of(tmp_path / "session.jsonl", conversation(4)))
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = inspector(running)
+        await until(pilot, lambda: not screen.reading)
+        assert len(screen.view.session) == 32
+        await asyncio.sleep(0)

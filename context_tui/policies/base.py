@@ -56,12 +56,11 @@ def believed_trigger(moment: Moment, threshold: int, what: str) -> Trigger:
     """The trigger of a runtime that acts when what it believes reaches *threshold* tokens."""
     fires = moment.believed >= threshold
     says = "has reached" if fires else "is below"
+    source = "recorded baseline + estimated delta" if moment.recorded else "estimated: no recorded usage in this epoch"
+    if moment.rewritten:
+        source = "estimated: the recorded baseline is forgotten when something is cleared"
     return Trigger(
-        fires,
-        f"believed {moment.believed:,} {says} {what} = {threshold:,}",
-        moment.believed,
-        threshold,
-        "recorded baseline + estimated delta" if moment.recorded else "estimated: no recorded usage in this epoch",
+        fires, f"believed {moment.believed:,} {says} {what} = {threshold:,}", moment.believed, threshold, source
     )
 
 

@@ -82,7 +82,7 @@ class Chain(LoopCurve):
             if last.changes:
                 changes = _over(last.changes, changes) if changes else last.changes
                 here = last.after()
-                moment = replace(moment, believed=measured(here).total)
+                moment = replace(moment, believed=measured(here).total, rewritten=True)
         if last is None:
             raise PlanError("chain: no policies")
 

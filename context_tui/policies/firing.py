@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -16,25 +17,21 @@ from context_tui.tokens.measured import Measured
 def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
     """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
     facts, window, length = session.facts, session.window, len(session)
-    epochs = [0, *(c.message + 1 for c in facts.compactions if c.kind == "full"), length + 1]
-    request = 0
-    for begin, end in pairwise(epochs):
-        last = min(end - 1, length)
-        if begin > last:
-            continue
+    turning_points = {c.message + (c.kind == "full") for c in facts.compactions}  # where a context is another one
+    for begin, end in pairwise(sorted({0, *turning_points, length + 1})):
+        last = end - 1
         context = context_at(facts, last)
         sums = Measured(context)
         baseline, reply, asked = None, 0, False
         idle_from = -1
-        position = 0
+        position, request = 0, bisect_left(facts.request_message, context.epoch_start)
         for at in range(begin, last + 1):
             while position < len(context.order) and context.order[position] < at:
                 if facts.role[context.order[position]] == Role.ASSISTANT:
                     asked, idle_from = True, facts.time[context.order[position]]
                 position += 1
             while request < len(facts.requests) and facts.request_message[request] < at:
-                if facts.request_message[request] >= context.epoch_start:
-                    baseline, reply = request, sums.position_of.get(facts.request_message[request], position)
+                baseline, reply = request, sums.position_of.get(facts.request_message[request], position)
                 request += 1
             if at < length and not phases & phases_at(facts, at):
                 continue

@@ -17,7 +17,8 @@ class Moment:
 
     ``believed`` is baseline plus delta (system 2); ``recorded`` the usage of the last request of this epoch, if any;
     ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
-    cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says.
+    cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``rewritten`` that a
+    policy before this one has cleared something, so that ``believed`` is an estimate of what it left.
     """
 
     at: int
@@ -29,6 +30,7 @@ class Moment:
     window: Window
     input_includes_cache: bool = False
     forced: bool = False
+    rewritten: bool = False
 
 
 def believed_at(context: Context, position: int, request: int) -> int:

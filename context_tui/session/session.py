@@ -86,7 +86,8 @@ class Session:
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
-            raise PlanError(f"message {point} is outside the session: it has messages 0 to {self.length - 1}")
+            has = f"messages 0 to {self.length - 1}" if self.length else "no messages"
+            raise PlanError(f"message {point} is outside the session: it has {has}")
         context = self._contexts.get(point)
         if context is None:
             if len(self._contexts) > 8:

@@ -1,0 +1,140 @@
+"""The context at a point, and sessions in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import context_tui as ct
+from context_tui.session.window import window_of
+from context_tui.tokens.recorded import fit_at, not_in_file, recorded_usage
+from tests.formats.histories import histories
+from tests.formats.recordings import Recording, call, conversations, result, text, usage
+
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+
+
+@given(messages=histories())
+def test_messages_come_back_as_they_were(messages: list[dict[str, Any]]) -> None:
+    session = ct.from_messages(messages)
+    assert session.to_messages() == messages
+    assert len(session) == len(messages)
+    for at in range(len(messages) + 1):
+        assert session.to_messages(at) == messages[:at]
+
+
+def test_a_string_is_one_text_block() -> None:
+    session = ct.from_messages([{"role": "user", "content": "hello"}, {"role": "assistant", "content": None}])
+    assert session.to_messages() == [
+        {"role": "user", "content": [text("hello")]},
+        {"role": "assistant", "content": []},
+    ]
+
+
+def test_from_messages_leaves_what_it_is_given_alone() -> None:
+    messages = [{"role": "user", "content": [result("t", "x" * 9_000)]}] * 2
+    session = ct.from_messages(messages)
+    session.to_messages()[0]["content"][0]["content"] = "changed"
+    ct.apply(session, ct.plan(session, "manual", clear="0:0"))
+    assert messages[0]["content"][0]["content"] == "x" * 9_000 == session.to_messages()[0]["content"][0]["content"]
+
+
+def test_points_outside_a_session() -> None:
+    session = ct.from_messages([{"role": "user", "content": "x"}])
+    assert len(session.context_at(0)) == 0 and len(session.context_at(1)) == 1
+    for at in (-1, 2):
+        with pytest.raises(ct.PlanError, match="outside the session"):
+            session.context_at(at)
+
+
+def test_an_empty_session() -> None:
+    session = ct.from_messages([])
+    assert session.to_messages() == [] and ct.tokens.estimate(session) is None
+    for name in ("defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-prune", "agent-sdk-compact"):
+        plan = ct.plan(session, name, force=True)
+        assert not plan.changed and plan.reason and plan.tokens_before == plan.tokens_after == 0
+        assert ct.apply(session, plan) is session
+    with pytest.raises(ct.PlanError, match="it has no messages"):
+        session.context_at(1)
+
+
+@fixtures
+@given(recording=conversations())
+def test_a_context_is_what_came_before_it_in_its_epoch(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    starts = [compaction.message for compaction in session.facts.compactions if compaction.kind == "full"]
+    for at in range(len(session) + 1):
+        begin = max((start for start in starts if start < at), default=0)
+        assert list(session.context_at(at).order) == list(range(begin, at))
+        rows = session.facts.request_message
+        own = [row for row, message in enumerate(rows) if begin <= message < at]
+        use = recorded_usage(session.context_at(at))
+        assert (use.context if use else None) == (session.facts.requests[own[-1]].context if own else None)
+
+
+# -- sizes
+
+
+def test_not_in_the_file_is_taken_at_the_first_request(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(text("y" * 4_000), use=usage(1_000, 9_000, 500))
+    recording.user("x" * 40_000)
+    recording.assistant(text("z"), use=usage(99_000))
+    assert not_in_file(recording.open(tmp_path)) == 10_500 - 100
+
+
+@pytest.mark.parametrize("recorded", [1, 100])
+def test_not_in_the_file_is_never_negative(tmp_path: Path, recorded: int) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(text("y"), use=usage(recorded))
+    assert not_in_file(recording.open(tmp_path)) is None
+    assert not_in_file(ct.from_messages([{"role": "user", "content": "x"}])) is None
+
+
+def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(call("t1"), use=usage(100))
+    recording.results(result("t1", "y" * 40_000))
+    recording.assistant(text("z"), use=usage(25_000))
+    session = recording.open(tmp_path)
+    fit = fit_at(session, session.context_at())
+    assert fit and fit.expected == 10_101 and fit.off == pytest.approx(-0.596, abs=0.001) and "tokenizer" in fit.cause
+
+
+@pytest.mark.parametrize(
+    ("model", "recorded", "expected"),
+    [
+        ("claude-sonnet-4-5-20250929", 10, (200_000, "model")),
+        ("claude-sonnet-4-5[1m]", 10, (1_000_000, "model")),
+        ("claude-sonnet-4-5", 200_001, (256_000, "inferred")),
+        ("claude-sonnet-4-5", 450_000, (1_000_000, "inferred")),
+        ("claude-sonnet-4-5", 1_200_000, (1_200_000, "inferred")),
+        ("anthropic/claude-opus-4", 10, (200_000, "model")),
+        ("glm-4.6", 10, (128_000, "model")),
+        ("of-tomorrow", 10, (200_000, "assumed")),
+    ],
+)
+def test_windows(tmp_path: Path, model: str, recorded: int, expected: tuple[int, str]) -> None:
+    recording = Recording()
+    recording.assistant(text("x"), model=model, use=usage(recorded))
+    session = recording.open(tmp_path)
+    assert (session.window.tokens, session.window.source) == expected
+    given = session.with_window(50_000).window
+    assert (given.tokens, given.source) == (50_000, "given")
+    session.facts.window = 64_000
+    inferred = window_of(session.facts)
+    assert inferred.source == ("file" if recorded <= 64_000 else "inferred")
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_windows_are_positive(tmp_path: Path, window: int) -> None:
+    recording = Recording()
+    recording.user()
+    with pytest.raises(ct.PlanError, match=f"window={window}"):
+        ct.open_session(recording.write(tmp_path), window=window)

@@ -1,0 +1,243 @@
+"""When a runtime would act: what it believes, against which number, and where along a session that first happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.policies.firing import believed_series, fires, first_fire, moments, phases_at
+from context_tui.policies.moment import moment_of
+from context_tui.policies.registry import POLICIES, params_for
+from context_tui.session.session import Session
+from context_tui.tokens import History
+from tests.formats.recordings import Recording, call, conversations, result, text, usage
+
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+PHASES = frozenset({"before_call", "after_tools", "user_turn"})
+
+
+def sized(folder: Path, tokens: int, model: str = "claude-sonnet-4-5", **more: int) -> Session:
+    """A session whose runtime believes it has *tokens*, at its end."""
+    recording = Recording()
+    recording.user()
+    recording.assistant(text(""), use=usage(tokens, **more), model=model)
+    return recording.open(folder)
+
+
+# -- along a session
+
+
+@fixtures
+@given(recording=conversations())
+def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    looked = [at for at in range(len(session)) if phases_at(session.facts, at) & PHASES] + [len(session)]
+    alone = [moment_of(session.context_at(at), session.window, len(session)) for at in looked]
+    assert list(moments(session, PHASES)) == alone
+
+
+@fixtures
+@given(recording=conversations(), name=st.sampled_from(sorted(set(POLICIES) - {"manual"})), data=st.data())
+def test_firing_equals_planning_everywhere(
+    tmp_path: Path, recording: Recording, name: str, data: st.DataObject
+) -> None:
+    session = recording.open(tmp_path)
+    policy = POLICIES[name]
+    given: dict[str, Any] = {}
+    if "context_budget" in policy.Params.model_fields:
+        given["context_budget"] = data.draw(st.integers(1, 180_000))
+    params = params_for(policy, given)
+    looked = [at for at in range(len(session)) if phases_at(session.facts, at) & policy.phases] + [len(session)]
+    firing = [at for at in looked if ct.plan(session, name, at=at, **given).trigger.fires]
+    assert first_fire(session, policy, params) == (firing[0] if firing else None)
+    before = dict(zip(looked, [None, *looked], strict=False))
+    assert fires(session, policy, params) == [at for at in firing if before[at] not in firing]
+
+
+@fixtures
+@given(recording=conversations(compactions=False))
+def test_believed_is_a_replay_of_the_accounting(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    requests = dict(zip(session.facts.request_message, session.facts.requests, strict=True))
+    history, believed = History(), {}
+    for index in range(len(session)):
+        believed[index] = history.tokens or 0
+        if index in requests:
+            history.record(requests[index].context)
+        history.append(session.message(index))
+    believed[len(session)] = history.tokens or 0
+    series = believed_series(session)
+    assert series == {at: believed[at] for at in series}
+    assert len(session) in series
+
+
+def test_believed_starts_anew_after_a_compaction(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(text("y" * 400), use=usage(150_000))
+    recording.boundary()
+    recording.summary("z" * 400)
+    recording.user("x" * 40)
+    recording.assistant(text("y" * 80), use=usage(30_000))
+    recording.user("x" * 40)
+    session = recording.open(tmp_path)
+    believed = [ct.plan(session, "defect-compact", at=at).trigger.value for at in range(len(session) + 1)]
+    assert believed == [0, 100, 150_100, 100, 110, 30_020, 30_030]
+    sources = [ct.plan(session, "defect-compact", at=at).trigger.source for at in (2, 4, 6)]
+    assert sources == [
+        "recorded baseline + estimated delta",
+        "estimated: no recorded usage in this epoch",
+        "recorded baseline + estimated delta",
+    ]
+
+
+def test_first_fire_may_be_at_the_end_only_or_nowhere(tmp_path: Path) -> None:
+    policy = POLICIES["defect-microcompact"]
+    assert first_fire(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
+    assert first_fire(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
+    assert fires(sized(tmp_path, 1), policy, params_for(policy, {})) == []
+
+
+# -- defect
+
+
+@pytest.mark.parametrize(
+    ("window", "believed", "micro", "soft", "hard"),
+    [
+        (200_000, 119_999, False, False, False),
+        (200_000, 120_000, True, False, False),
+        (200_000, 140_000, True, True, False),
+        (200_000, 169_999, True, True, False),
+        (200_000, 170_000, True, True, True),
+        (90_000, 62_998, True, False, False),
+        (90_000, 62_999, True, True, False),  # 0.7 × 90,000 in IEEE doubles floors to 62,999
+    ],
+)
+def test_defect_thresholds(tmp_path: Path, window: int, believed: int, micro: bool, soft: bool, hard: bool) -> None:
+    session = sized(tmp_path, believed)
+    assert ct.plan(session, "defect-microcompact", window=window).trigger.fires is micro
+    trigger = ct.plan(session, "defect-compact", window=window).trigger
+    assert trigger.fires is (soft or hard)
+    assert trigger.threshold == (int(0.85 * window) if hard else int(0.7 * window))
+    assert ("background" in trigger.reason) is not hard
+    absolute = ct.plan(session, "defect-compact", window=window, threshold=believed).trigger
+    assert absolute.fires and absolute.threshold == believed
+
+
+def test_defect_ratios_are_parameters(tmp_path: Path) -> None:
+    session = sized(tmp_path, 100_000)
+    assert ct.plan(session, "defect-microcompact", microcompact_ratio=0.5).trigger.fires
+    assert not ct.plan(session, "defect-microcompact", microcompact_ratio=0.51).trigger.fires
+    assert ct.plan(session, "defect-compact", compact_soft_ratio=0.5).trigger.threshold == 100_000
+    assert ct.plan(session, "defect-compact", compact_ratio=0.5).trigger.threshold == 100_000
+
+
+def test_an_unknown_window_is_128_000_to_defect(tmp_path: Path) -> None:
+    session = sized(tmp_path, 76_800, model="of-tomorrow")
+    assert (session.window.tokens, session.window.source) == (200_000, "assumed")
+    trigger = ct.plan(session, "defect-microcompact").trigger
+    assert trigger.fires and trigger.threshold == 76_800
+    assert ct.plan(session, "defect-microcompact", window=200_000).trigger.threshold == 120_000
+
+
+def test_a_microcompact_before_compaction_is_read_again(tmp_path: Path) -> None:
+    recording = Recording()
+    for turn in range(5):
+        recording.user(f"turn {turn}")
+        recording.assistant(call(f"t{turn}"), use=usage(180_000))
+        recording.results(result(f"t{turn}", "x" * 40_000))
+    session = recording.open(tmp_path)
+    alone, chain = ct.plan(session, "defect-compact").trigger, ct.plan(session, "chain").trigger
+    assert alone.value == 190_001
+    assert chain.fires, "microcompact fires"
+    cleared = ct.plan(session, "defect-microcompact").tokens_after
+    assert f"believed {cleared:,} is below" in chain.reason, "what is left is estimated: the baseline is forgotten"
+
+
+# -- koda
+
+
+def idle(folder: Path, seconds: int | None, *, replied: bool = True) -> Session:
+    recording = Recording()
+    recording.user(timestamp="2026-01-01T00:00:00.000Z")
+    if replied:
+        recording.assistant(text("reply"), timestamp="2026-01-01T00:00:01.000Z")
+    minutes, rest = divmod((seconds or 0) + 1, 60)
+    stamp = f"2026-01-01T00:{minutes:02}:{rest:02}.000Z" if seconds is not None else "when?"
+    recording.user("back", timestamp=stamp)
+    return recording.open(folder)
+
+
+@pytest.mark.parametrize(("seconds", "fired"), [(299, False), (300, True), (3_000, True)])
+def test_koda_looks_at_idle_time(tmp_path: Path, seconds: int, fired: bool) -> None:
+    trigger = ct.plan(idle(tmp_path, seconds), "koda-microcompact", at=2).trigger
+    assert (trigger.fires, trigger.value, trigger.threshold) == (fired, seconds, 300)
+
+
+def test_koda_says_what_it_does_not_know(tmp_path: Path) -> None:
+    unknown = ct.plan(idle(tmp_path, None), "koda-microcompact", at=2)
+    assert not unknown.trigger.fires and "does not say how long" in unknown.trigger.reason
+    assert ct.plan(idle(tmp_path, None), "koda-microcompact", at=2, idle_seconds=300).trigger.fires
+    assert not ct.plan(idle(tmp_path, 3_000), "koda-microcompact", at=2, idle_seconds=299).trigger.fires
+    nobody = ct.plan(idle(tmp_path, 3_000, replied=False), "koda-microcompact", at=1, idle_seconds=9_999)
+    assert not nobody.trigger.fires and "no assistant message" in nobody.trigger.reason
+    assert not ct.plan(idle(tmp_path, 3_000, replied=False), "koda-microcompact").trigger.fires
+
+
+def test_the_end_of_a_recording_counts_as_idle(tmp_path: Path) -> None:
+    trigger = ct.plan(idle(tmp_path, 1), "koda-microcompact").trigger
+    assert trigger.fires and "end of the recording" in trigger.reason
+
+
+def test_koda_plans_nothing_below_its_gap_unless_forced(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    for number in range(8):
+        recording.assistant(call(f"t{number}"))
+        recording.results(result(f"t{number}", "x" * 400))
+    recording.user("soon")
+    session = recording.open(tmp_path)
+    at = len(session) - 1
+    below = ct.plan(session, "koda-microcompact", at=at)
+    assert not below.changed and below.edits == [] and "is below 300 s" in below.reason
+    forced = ct.plan(session, "koda-microcompact", at=at, force=True)
+    assert dict(forced.report or {}) == {"cleared": 3, "tokens_saved": 342} and not forced.trigger.fires
+
+
+# -- agent-sdk
+
+
+@pytest.mark.parametrize(
+    ("fresh", "read", "prunes", "compacts"),
+    [
+        (112_000, 0, False, False),
+        (112_001, 0, True, False),
+        (160_000, 0, True, False),
+        (160_001, 0, True, True),
+        (10, 190_000, False, False),
+    ],
+)
+def test_agent_sdk_reads_fresh_input_only(tmp_path: Path, fresh: int, read: int, prunes: bool, compacts: bool) -> None:
+    session = sized(tmp_path, fresh, read=read)
+    prune, compact = ct.plan(session, "agent-sdk-prune").trigger, ct.plan(session, "agent-sdk-compact").trigger
+    assert (prune.fires, prune.value, prune.threshold) == (prunes, fresh, 112_000)
+    assert (compact.fires, compact.value, compact.threshold) == (compacts, fresh, 160_000)
+    if read:
+        assert "with cached tokens 190,010, which would fire" in compact.reason
+
+
+def test_agent_sdk_looks_at_recorded_usage_only() -> None:
+    session = ct.from_messages([{"role": "user", "content": "x" * 4_000_000}])
+    trigger = ct.plan(session, "agent-sdk-compact").trigger
+    assert not trigger.fires and trigger.value is None and "no recorded usage" in trigger.reason
+
+
+def test_agent_sdk_divides_integers(tmp_path: Path) -> None:
+    session = sized(tmp_path, 5)
+    assert ct.plan(session, "agent-sdk-prune", context_budget=9, threshold_pct=61).trigger.threshold == 5
+    assert not ct.plan(session, "agent-sdk-prune", context_budget=9, threshold_pct=61).trigger.fires

@@ -54,7 +54,7 @@ class InspectorScreen(Reacting):
     BINDING_GROUP_TITLE = "Session"
     BINDINGS = KEYS
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high")]
 
     def __init__(self, what: Session | SessionInfo, asked: Asked) -> None:
         super().__init__()
@@ -185,7 +185,9 @@ class InspectorScreen(Reacting):
             self.find_fires(view)
         self.ask_for_curve()
         words = notices.notice(view, self.query_one(Timeline).count, self.points)
-        self.tell(words or (notices.FIRST_RUN if self.fresh else ""))
+        hint = notices.FIRST_RUN if self.fresh and not words and not self.has_class("-low") else ""
+        self.tell(words or hint)
+        self.query_one("#notice").set_class(bool(hint), "-hint")
 
     def seen(self) -> None:
         """Show on the map what is in sight."""

@@ -12,6 +12,8 @@ def _key(keys: str, action: str, description: str, name: str, tooltip: str, disp
 
 
 KEYS: list[BindingType] = [
+    # First, so that it stays in sight in a narrow footer.
+    _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
     _key("left_square_bracket", "turn(-1)", "turn", "turn-previous", "Go to the start of this or the last turn", "[ ]"),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
     *(
@@ -49,6 +51,5 @@ KEYS: list[BindingType] = [
     _key("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
     _key("y", "copy", "Copy", "copy", "Copy the selected message; on the settings, the command that does the same"),
     _key("escape", "back", "Back", "back", "Stop reading, close what is open, list everything again"),
-    _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
     _key("q", "leave", "Quit", "leave", "Leave; asks once when a result was not exported"),
 ]

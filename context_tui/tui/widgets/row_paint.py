@@ -101,7 +101,9 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
         filled = (
             min(-(-row.tokens * columns.bar // largest), columns.bar) if row.tokens * columns.bar * 3 > largest else 0
         )
-        parts.append(((FILLED * filled).ljust(columns.bar) + " ", fate if struck else styles["bar"]))
+        parts.append(
+            ((FILLED * filled).ljust(columns.bar) + " ", fate if struck else dim if outside else styles["bar"])
+        )
     strip = Strip([Segment(part, style + over) for part, style in parts])
     return strip.adjust_cell_length(columns.width, styles["text"] + over)
 

@@ -186,6 +186,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if here:
             style = self._styles["cursor" if self.has_focus else "shadow"]
             over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
+            if style.reverse:  # one bar, not a patchwork of what the colours reverse to
+                over += Style(color="default", bgcolor="default")
         elif self._matches and Spot(message, block) in self._matches:
             style = self._styles["match"]
             over = Style(bgcolor=style.bgcolor, underline=style.underline)

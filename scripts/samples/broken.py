@@ -12,7 +12,7 @@ CWD = "/home/dev/notes"
 def build() -> bytes:
     """The session."""
     it = Recorder("broken", datetime(2026, 8, 21, 17, 5, 40), CWD, version="2.1.62", hidden=9_000)
-    it.prompt("[A sample session of context-tui, broken on purpose.]\n\nCount the words of each note.", after=0)
+    it.prompt("Count the words of each note.\n\n[A sample session of context-tui, broken on purpose.]", after=0)
     listing = Call("Glob", {"pattern": "*.md"}, f"{CWD}/garden.md\n{CWD}/plans.md\n{CWD}/recipes.md", shown={})
     count = Call("Bash", {"command": "wc -w *.md"}, "  212 garden.md\n   78 plans.md\n  530 recipes.md\n  820 total\n")
     it.reply(text("Let me look."), calls=[listing, count])

@@ -50,9 +50,8 @@ def build() -> bytes:
 
 def _import(it: Recorder) -> datetime:
     it.prompt(
-        "[A sample session of context-tui: written by hand, nobody's real work.]\n\n"
         "My bank exports statements as CSV. Write an importer for the ledger, and make sure that importing the same "
-        "file twice adds nothing.",
+        "file twice adds nothing.\n\n[A sample session of context-tui: written by hand, nobody's real work.]",
         after=0,
     )
     begun = it.now

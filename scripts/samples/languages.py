@@ -62,8 +62,8 @@ def _chinese(it: Recorder) -> None:
     it.prompt(
         [
             text(
-                "(context-tui 的示例会话,由我们手工编写,并非真实用户的记录。)\n\n"
                 "这是程序画的降水量图表。中文标签显示成了方块 □□,请检查字体和 labels.json,然后修好它。🌧️"
+                "\n\n(context-tui 的示例会话,由我们手工编写,并非真实用户的记录。)"
             ),
             image(chart),
         ],

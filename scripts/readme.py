@@ -1,0 +1,142 @@
+"""The parts of the README that are the program's own words: outputs of commands, tables of policies, formats and keys.
+
+Without arguments it says whether they are up to date; with ``--write`` it writes them anew, between their markers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from textual.binding import Binding  # noqa: E402
+from textual.keys import format_key  # noqa: E402
+
+from context_tui.cli.policies import params_of  # noqa: E402
+from context_tui.formats.registry import FORMATS  # noqa: E402
+from context_tui.policies.registry import POLICIES  # noqa: E402
+
+README = ROOT / "README.md"
+_PART = re.compile(r"<!-- (?P<what>run: .*?|keys|policies|formats) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def parts(text: str) -> list[str]:
+    """What is generated: ``run: COMMAND``, or the name of a table."""
+    return [found["what"] for found in _PART.finditer(text)]
+
+
+def rewritten(text: str) -> str:
+    """The text with each part made anew."""
+    return _PART.sub(lambda found: f"<!-- {found['what']} -->\n{made(found['what'])}\n<!-- end -->", text)
+
+
+def made(what: str) -> str:
+    """One part."""
+    tables: dict[str, Callable[[], str]] = {"keys": keys, "policies": policies, "formats": formats}
+    return tables[what]() if what in tables else console(what.removeprefix("run: "))
+
+
+def console(command: str) -> str:
+    """A command and what it prints, 80 columns wide and without a terminal."""
+    done = run(command, ROOT)
+    return f"```console\n$ {command}\n{done.stdout.rstrip()}\n```"
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command line with ``context-tui`` in it, run by this interpreter in *folder*; its standard output as text."""
+    environment = {name: value for name, value in os.environ.items() if "API_KEY" not in name and "TOKEN" not in name}
+    environment |= {"COLUMNS": "80", "PYTHONPATH": str(ROOT), "TZ": "UTC", "PYTHONIOENCODING": "utf-8"}
+    shell = f'context-tui() {{ "{sys.executable}" -m context_tui "$@"; }}\n{command}'
+    return subprocess.run(
+        ["bash", "-c", shell], cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table."""
+    lines = [list(columns), *([str(cell).replace("|", "\\|") for cell in row] for row in rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def policies() -> str:
+    """Each policy and its parameters."""
+    found = []
+    for name, policy in POLICIES.items():
+        rows = [
+            (f"`{p['name']}`", shown(p["default"]), ranged(p["min"], p["max"], p["unit"]), p["about"])
+            for p in params_of(policy)
+        ]
+        about = policy.about
+        found.append(f"**`{name}`**: {about}\n\n" + table(("parameter", "default", "range", "meaning"), rows))
+    return "\n\n".join(["", *found, ""]).strip("\n")
+
+
+def shown(value: object) -> str:
+    """A default."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else "" if value in (None, {}) else str(value)
+
+
+def ranged(low: float | None, high: float | None, unit: str) -> str:
+    """A range with its unit."""
+    numbers = "" if low is None else f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
+    return f"{numbers} {unit}".strip()
+
+
+def formats() -> str:
+    """The formats there are."""
+    rows = [(f"`{each.name}`", "yes" if each.writable else "no", each.about) for each in FORMATS.values()]
+    return table(("format", "written", "what it is"), rows)
+
+
+def keys() -> str:
+    """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
+    from context_tui.tui.screens.inspector_keys import KEYS
+    from context_tui.tui.widgets.setting_rows import SettingRows
+    from context_tui.tui.widgets.timeline import Timeline
+
+    rows: dict[str, str] = {}
+    for place, bindings in (("", KEYS), ("timeline: ", Timeline.BINDINGS), ("settings: ", SettingRows.BINDINGS)):
+        for binding in bindings:
+            if isinstance(binding, Binding) and not (binding.id or "").startswith("policy-"):
+                about = binding.tooltip or binding.description
+                rows.setdefault(key_names(binding), f"{place}{about[0].lower()}{about[1:]}" if place else about)
+    policies = {f"`1` to `{len(POLICIES)}`": "Plan with another policy, in the order of the list below"}
+    return table(("key", "what it does"), (policies | rows).items())
+
+
+def key_names(binding: Binding) -> str:
+    """The keys of a binding."""
+    return ", ".join(f"`{key_name(key)}`" for key in binding.key.split(","))
+
+
+def key_name(key: str) -> str:
+    """A key as it is written on a keyboard."""
+    *modifiers, last = key.split("+")
+    return "+".join([*modifiers, format_key(last)])
+
+
+def main(arguments: list[str]) -> int:
+    """The command line."""
+    text = README.read_text("utf-8")
+    new = rewritten(text)
+    if "--write" in arguments:
+        README.write_text(new, "utf-8", newline="\n")
+    elif new != text:
+        print("README.md is not what the program says; scripts/readme.py --write", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,10 +12,10 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow live bench snapshots build clean
+.PHONY: help setup demo test check pytest slow live bench snapshots samples screenshots readme build clean
 
 help: ## list what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-10s %s\n' "$$name" "$$about"; done
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
 
 setup: $(VENV)/.ready ## create the environment, with pinned versions
 
@@ -60,6 +60,15 @@ bench: setup ## measure every budget (takes minutes and 500 MB of disk)
 
 snapshots: setup ## draw the snapshots anew; look at each picture before committing
 	$(BIN)/python -m pytest --snapshot-update
+
+samples: setup ## rebuild the sample sessions from what is stored in scripts/samples
+	$(BIN)/python scripts/build_samples.py
+
+screenshots: setup ## draw the pictures of the README; look at each before committing
+	$(BIN)/python scripts/screenshots.py
+
+readme: setup ## write the README's tables and outputs anew
+	$(BIN)/python scripts/readme.py --write
 
 build: setup ## build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

@@ -35,7 +35,7 @@ def test_a_string_is_one_text_block() -> None:
 
 
 def test_from_messages_leaves_what_it_is_given_alone() -> None:
-    messages = [{"role": "user", "content": [result("t", "x" * 9_000)]}] * 2
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [result("t", "x" * 9_000)]}] * 2
     session = ct.from_messages(messages)
     session.to_messages()[0]["content"][0]["content"] = "changed"
     ct.apply(session, ct.plan(session, "manual", clear="0:0"))

@@ -68,9 +68,9 @@ def test_a_session_is_the_sum_of_its_messages(messages: list[dict[str, Any]]) ->
 
 def test_histories() -> None:
     history = ct.tokens.History()
-    assert history.tokens is None
+    assert [history.tokens] == [None]
     history.append({"role": "user", "content": "x" * 40})
-    assert history.tokens == 10
+    assert [history.tokens] == [10]
     history.record(5_000)
     assert history.tokens == 5_000
     history.append({"role": "assistant", "content": "x" * 80})
@@ -82,14 +82,14 @@ def test_histories() -> None:
     assert history.tokens == 10
     history.record(7_000)
     history.splice(5, "s" * 20)
-    assert (history.tokens, len(history)) == (5, 1)
+    assert [history.tokens, len(history)] == [5, 1]
     history.record(9)
     history.replace([])
     assert history.tokens is None
     history.record(0)
     assert history.tokens == 0, "an empty history with a real count has it"
     history.splice(0, {"role": "assistant", "content": "s" * 8})
-    assert (history.tokens, len(history)) == (2, 1)
+    assert [history.tokens, len(history)] == [2, 1]
 
 
 OPERATIONS = st.lists(

@@ -51,6 +51,7 @@ class _Writer:
         self.losses: list[str] = []
         self._id = str(uuid.uuid4())
         self._last: str | None = None
+        self._uuids: set[str] = set()
         self._now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._cwd = ""
         self._foreign = 0
@@ -61,11 +62,13 @@ class _Writer:
         self._cwd = self._recorded_cwd(origins)
         for message, origin in zip(context.order, origins, strict=True):
             flags = self.session.facts.flags[message]
-            if flags & MessageFlag.SUMMARY and message == context.order[0]:
+            summary = flags & MessageFlag.SUMMARY and message == context.order[0]
+            if summary:
                 yield self._boundary()
-                yield self._summary(message)
-            elif isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
+            if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
                 yield from self._kept(origin, origin.session.content)
+            elif summary:
+                yield self._summary(message)
             else:
                 self._foreign += 1
                 yield from self._new(message)
@@ -90,9 +93,12 @@ class _Writer:
 
     def _chained(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record as the next one of this session."""
-        record["parentUuid"], record["sessionId"] = self._last, self._id
-        record.setdefault("uuid", str(uuid.uuid4()))
-        self._last = str(record["uuid"])
+        own = record.get("uuid")
+        if not isinstance(own, str) or own in self._uuids:
+            own = str(uuid.uuid4())
+        record["uuid"], record["parentUuid"], record["sessionId"] = own, self._last, self._id
+        self._uuids.add(own)
+        self._last = own
         return record
 
     def _envelope(self, kind: str) -> dict[str, Any]:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
+
+PATIENCE_S = 20.0
+"""How long one question may take; a damaged file can lead in circles."""
 
 MAGIC = b"SQLite format 3\0"
 Row = tuple[Any, ...]
@@ -30,6 +34,7 @@ class Database:
         self._open: list[sqlite3.Connection] = []
         self._stamp: tuple[Any, ...] = ()
         self._lock = threading.Lock()
+        self._deadline = 0.0
         weakref.finalize(self, _close, self._open)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -39,6 +44,7 @@ class Database:
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
+            self._deadline = time.monotonic() + PATIENCE_S
             try:
                 return self._connection().execute(sql, values).fetchall()
             except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
@@ -65,6 +71,9 @@ class Database:
         with self._lock:
             self._forget()
 
+    def _is_late(self) -> int:
+        return time.monotonic() > self._deadline
+
     def _forget(self) -> None:
         _close(self._open)
 
@@ -84,6 +93,7 @@ class Database:
             )
             try:
                 connection.text_factory = bytes
+                connection.set_progress_handler(self._is_late, 100_000)
                 connection.execute("PRAGMA trusted_schema = OFF")
                 if pragma:
                     connection.execute(pragma)

@@ -87,7 +87,7 @@ def members_of(element: Element) -> dict[str, Element] | None:
     if isinstance(element, msgspec.Raw):
         try:
             return _members(memoryview(element))
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return None
     return element if isinstance(element, dict) else None
 
@@ -97,7 +97,7 @@ def items_of(element: Element) -> list[Element] | None:
     if isinstance(element, msgspec.Raw):
         try:
             return _items(memoryview(element))
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return None
     return element if isinstance(element, list) else None
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.anthropic import AnthropicFormat
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import format_of, open_session
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, RecordKind, Role, Usage
 from tests.formats.histories import columns, few, histories, measures, opened, put, scanner_of, written
 
@@ -216,3 +216,20 @@ def test_step_by_step_is_one_pass(tmp_path_factory: pytest.TempPathFactory, mess
     assert steps == len(messages) - 1 + broken
     assert columns(scanner.session().facts) == columns(opened(FORM, path).facts)
     assert measures(scanner.session()) == measures(opened(FORM, path))
+
+
+@few
+@given(st.data())
+def test_damaged_bytes_give_an_answer(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    whole = bytearray(json.dumps({"system": "s", "tools": [TOOL], "messages": MESSAGES, "response": REPLY}).encode())
+    for _ in range(data.draw(st.integers(1, 6))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("a") / "damaged.json"
+    path.write_bytes(whole)
+    try:
+        session = open_session(path)
+    except UnreadableSession as error:
+        assert "\n" not in str(error)
+    else:
+        assert len(session.to_messages()) == len(session)
+        assert [session.content.raw(row) for row in range(len(session.facts.record_kind))]

@@ -316,6 +316,10 @@ def hostile(kind: str, path: Path) -> Path:
             case "view":
                 database.execute("ALTER TABLE messages RENAME TO kept")
                 database.execute("CREATE VIEW messages AS SELECT * FROM kept")
+            case "ids":
+                database.execute("ALTER TABLE messages RENAME TO kept")
+                database.execute("CREATE TABLE messages AS SELECT * FROM kept")
+                database.execute("UPDATE messages SET id = CASE id WHEN 2 THEN 'x' WHEN 3 THEN 1 ELSE id END")
             case "types":
                 database.execute(
                     "UPDATE messages SET content = 7, tool_calls = x'ff', created_at = 1e300, role = x'00'"
@@ -331,13 +335,13 @@ def hostile(kind: str, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["view", "types", "bytes", "cut", "noise"])
+@pytest.mark.parametrize("kind", ["view", "ids", "types", "bytes", "cut", "noise"])
 def test_hostile_databases_give_an_answer(kind: str, tmp_path: Path) -> None:
     path = hostile(kind, tmp_path / "koda.db")
     try:
         session = open_session(path)
     except UnreadableSession as error:
-        assert kind in ("view", "cut", "noise") and "\n" not in str(error)
+        assert kind in ("view", "ids", "cut", "noise") and "\n" not in str(error)
     else:
         assert all(len(session.message(m)["content"]) for m in range(len(session)) if session.facts.first_block[m] >= 0)
 

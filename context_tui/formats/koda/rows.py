@@ -18,7 +18,7 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, 
 class Row(NamedTuple):
     """A row of ``messages``; older schemas lack most columns, which are then NULL."""
 
-    id: int
+    id: Any
     role: Any
     content: Any
     tool_calls: Any

@@ -124,6 +124,8 @@ class KodaScanner:
             self._ended = True
             return False
         row = self._waiting.pop()
+        if not isinstance(row.id, int) or row.id <= self._last:  # or the scan would never end
+            raise UnreadableSession(f"{self._database.path}: is damaged: row ids behind {self._last} do not ascend")
         self._last = row.id
         part = part_of(row, has_completion="completed_at" in self._columns)
         message = self._assembly.add(part, row.id, row.size, f"row {row.id}")

@@ -19,9 +19,7 @@ class OpenAIFormat:
     """OpenAI Chat Completions JSON."""
 
     name: ClassVar[str] = "openai"
-    about: ClassVar[str] = (
-        "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
-    )
+    about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
     writable: ClassVar[bool] = True
     for_provider: ClassVar[bool] = True
 

@@ -1,0 +1,106 @@
+"""Real recordings, where they lie beside the checkout: every record accounted for, every sum right, every export whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import context_tui as ct
+from context_tui.cli.inspect import report_of
+from context_tui.exporting import export, writable_formats
+from context_tui.formats.opening import format_of
+from context_tui.session.session import Session
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+
+
+def claimed() -> Iterator[Path]:
+    """The files that a reader takes for its own."""
+    for path in sorted(CORPUS.rglob("*")):
+        if path.is_file():
+            try:
+                format_of(path)
+            except ct.UnreadableSession:
+                continue
+            yield path
+
+
+FILES = list(claimed())
+BIG = 1_500_000
+"""Bytes above which a file is only read where the time does not matter."""
+
+
+def opened(path: Path) -> list[Session]:
+    return [ct.open_session(f"{info.path}#{info.id}" if info.id else info.path) for info in ct.sessions_in(path)]
+
+
+@pytest.fixture(params=[pytest.param(path, id=str(path.relative_to(CORPUS))) for path in FILES])
+def path(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.param
+    return found
+
+
+def lines(path: Path) -> int:
+    """Lines with anything on them; a line is one record but for the few that hold two objects."""
+    return sum(1 for line in path.read_bytes().split(b"\n") if line.strip())
+
+
+def test_records_and_sums(path: Path) -> None:
+    for session in opened(path):
+        report = report_of(session, timeline=True)
+        records = report["records"]
+        assert records["total"] == records["messages"] + records["side"] + records["problems"] > 0
+        assert len(report["problems"]) == records["problems"]
+        if session.info.format == "claude-code":
+            assert records["total"] - lines(Path(session.info.path)) == (1 if "badlines" in path.name else 0)
+        parts, window = report["by_category"], report["window"]
+        assert sum(parts.values()) - parts["not_in_file"] == window["estimated_tokens"]
+        assert sum(tool["result_tokens"] for tool in report["by_tool"]) == parts["tool_result"]
+        assert len(report["timeline"]) == report["messages"]
+        assert all(entry["tokens"] == sum(b["tokens"] for b in entry["blocks"]) for entry in report["timeline"])
+        assert [entry["index"] for entry in report["timeline"] if entry["in_context"]] == sorted(window["indices"])
+        assert max((entry["turn"] for entry in report["timeline"]), default=0) == report["turns"]
+
+
+# A microcompact's preTokens is the size of the results that it looked at, not of the context.
+def test_tokens_before_compactions(path: Path) -> None:
+    for session in opened(path):
+        for found in report_of(session)["compactions"]:
+            told, believed = found["tokens_before_in_file"], found["tokens_before"]
+            if found["kind"] == "full" and told and found["message"] and found["tokens_before_source"] != "estimated":
+                assert believed == pytest.approx(told, rel=0.05)
+
+
+def test_text_measures_what_the_facts_say(path: Path) -> None:
+    if path.stat().st_size > BIG:
+        pytest.skip("only its facts are looked at")
+    for session in opened(path):
+        context = session.context_at()
+        if not len(context):
+            continue
+        assert ct.tokens.estimate(ct.from_messages(session.to_messages())) == ct.tokens.estimate(context)
+
+
+def test_exports(path: Path, tmp_path: Path) -> None:
+    if path.stat().st_size > BIG:
+        pytest.skip("smaller ones show the same")
+    before = hashlib.sha256(path.read_bytes()).digest()
+    for number, session in enumerate(opened(path)):
+        plan = ct.plan(session, "agent-sdk-compact", min_keep=6)
+        done = ct.apply(session, plan, "the summary") if plan.changed else session
+        if not len(done.context_at()):
+            continue
+        for name in writable_formats():
+            out = tmp_path / f"{number}-{name}"
+            losses = export(done, out, name).losses
+            after = ct.open_session(out)
+            if not losses:
+                assert ct.tokens.estimate(after.context_at()) == ct.tokens.estimate(done.context_at())
+                assert len(after.context_at()) == len(done.context_at())
+            os.unlink(out)
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 from context_tui import __version__
 from context_tui.errors import Error, ExitCode, SeveralSessions
@@ -47,6 +48,9 @@ nothing readable, 3 the model endpoint failed, 130 interrupted.
 def main(argv: list[str] | None = None) -> int:
     """Run the command line with these arguments (default: the process's own); returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
     try:
         code = _run(arguments)
         sys.stdout.flush()

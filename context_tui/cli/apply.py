@@ -39,7 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     add_session(options)
     add_policy(options)
     options.add_argument("-o", "--out", required=True, type=Path, metavar="OUT", help="the new file")
-    options.add_argument("--to", metavar="FORMAT", help="its format (default: that of the session)")
+    options.add_argument(
+        "--to", choices=writable_formats(), metavar="FORMAT", help="its format (default: that of the session)"
+    )
     options.add_argument("--force", action="store_true", help="replace OUT if it exists")
     options.add_argument(
         "--summarizer", choices=KINDS, default=EXTRACT, help="who writes a summary; extract (default) asks no model"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from context_tui.cli.options import add_session, opened, parse, parser
-from context_tui.cli.output import say, table, write_json
+from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.moment import believed_at
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
@@ -134,13 +134,13 @@ def show(session: Session, report: dict[str, Any]) -> None:
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
-    say(f"{report['messages']:,} messages   {report['turns']:,} turns   {report['requests']:,} requests")
+    say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
     say(
-        f"{records['total']:,} records: {records['messages']:,} of messages, {records['side']:,} beside them, "
-        f"{records['problems']:,} problems"
+        f"{counted(records['total'], 'record')}: {records['messages']:,} of messages, {records['side']:,} beside them, "
+        f"{counted(records['problems'], 'problem')}"
     )
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
-    say(f"context {where}: {len(window['indices']):,} messages")
+    say(f"context {where}: {counted(len(window['indices']), 'message')}")
     table("size", ("tokens", "", ""), _sizes(report))
     total = max(1, sum(report["by_category"].values()))
     categories = [(name, tokens, f"{tokens / total:.0%}") for name, tokens in report["by_category"].items() if tokens]

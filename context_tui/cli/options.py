@@ -13,9 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from context_tui.errors import ExitCode
+from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
+
+
+MOST_TOKENS = 10**9
+"""More than any window has: a larger number is a slip."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,17 +56,26 @@ def add_policy(to: argparse.ArgumentParser) -> None:
 def tokens(text: str) -> int:
     """A positive number of tokens; 200k and 1m are understood."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
-    value = int(float(text[:-1]) * scale) if scale > 1 else int(text.replace("_", "").replace(",", ""))
-    if value <= 0:
+    digits = text[:-1] if scale > 1 else text
+    value = float(digits.replace("_", "").replace(",", "")) * scale
+    if not 1 <= value <= MOST_TOKENS or (scale == 1 and not value.is_integer()):
         raise ValueError(text)
-    return value
+    return int(value)
 
 
 def opened(spec: str, window: int | None = None) -> Session:
     """Read the session that *spec* names; ``-`` is standard input."""
     if spec != "-":
         return open_session(spec, window=window)
-    session = open_session(spooled(), window=window)
+    path = spooled()
+    try:
+        session = open_session(path, window=window)
+    except SeveralSessions as error:
+        ids = [session_id.removeprefix(f"{path}#") for session_id in error.ids]
+        message = f"standard input: holds {len(ids)} sessions; write it to a file and name one as FILE#ID"
+        raise SeveralSessions(message, ids) from None
+    except UnreadableSession as error:
+        raise UnreadableSession(str(error).replace(str(path), "standard input")) from None
     return replace(session, info=replace(session.info, path="-", title="standard input"))
 
 

@@ -26,6 +26,11 @@ def talk(text: str) -> None:
     print(f"context-tui: {sanitize_line(text)}", file=sys.stderr)
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things in words: ``1 turn``, ``1,200 turns``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
     texts = [[_cell(value) for value in row] for row in rows]

@@ -1,0 +1,516 @@
+"""The command line of DESIGN §4: what goes to stdout and stderr, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui import __version__
+from context_tui.cli import COMMANDS, main
+from tests.formats.recordings import Recording, call, result, text, usage
+
+ESC = "\x1b[31m\x1b]0;title\x07"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line here; returns exit code, stdout, stderr. No output may hold a control character."""
+
+    def ran(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err and "unexpectedly" not in err
+        assert not any(ord(char) < 32 and char != "\n" for char in out + err)
+        return code, out, err
+
+    return ran
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    """A session of six turns, whose names and paths try to write on the terminal."""
+    recording = Recording()
+    for turn in range(6):
+        recording.user(f"turn {turn}")
+        recording.assistant(call(f"t{turn}", f"Re{ESC}ad", file_path=f"a{ESC}.py"), use=usage(100_000 + turn))
+        recording.results(result(f"t{turn}", f"line {turn}\n" * 900))
+    recording.assistant(text("é done"), model=f"claude-{ESC}x", use=usage(130_000))
+    recording.line(b'{"type":"of-\x1b[2Jtomorrow"}'.replace(b"\x1b", b"\\u001b"))
+    return recording.write(tmp_path)
+
+
+def document(out: str) -> dict[str, Any]:
+    """The one JSON document on stdout, which is ASCII."""
+    assert out.isascii() and out.endswith("}\n")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def one_line(err: str) -> str:
+    """An error: one line on stderr that begins with the program's name."""
+    assert err.startswith("context-tui") and err.count("\n") == 1 and err.endswith("\n")
+    return err
+
+
+# -- help
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version") == (0, f"context-tui {__version__}\n", "")
+    code, out, err = run("--help")
+    assert (code, err) == (0, "") and all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_every_command_has_help(run: Run, command: str) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, "") and out.startswith("usage: context-tui ")
+
+
+# -- inspect
+
+
+def test_inspect(run: Run, session: Path) -> None:
+    code, out, err = run("inspect", session)
+    assert (code, err) == (0, "")
+    assert "19 messages   6 turns   7 requests" in out
+    assert "130,000" in out and "tomorrow" in out
+
+
+def test_inspect_json(run: Run, session: Path) -> None:
+    code, out, err = run("inspect", session, "--json")
+    report = document(out)
+    assert (code, err) == (0, "")
+    assert report["schema"] == "context-tui.inspect/1"
+    assert report["session"] == {
+        "path": str(session),
+        "format": "claude-code",
+        "id": "",
+        "model": f"claude-{ESC}x",
+        "context_window": 200_000,
+        "context_window_source": "model",
+    }
+    assert report["records"] == {"total": 20, "messages": 19, "side": 0, "problems": 1}
+    assert [set(problem) for problem in report["problems"]] == [{"where", "what"}]
+    assert [report[name] for name in ("messages", "turns", "requests", "compactions")] == [19, 6, 7, []]
+    window = report["window"]
+    assert window["indices"] == list(range(19)) and window["recorded_tokens"] == 130_000
+    assert window["not_in_file_tokens"] == 100_000 - 1
+    categories = "system tools not_in_file user assistant thinking tool_use tool_result injected summary image"
+    assert list(report["by_category"]) == categories.split()
+    (tool,) = report["by_tool"]
+    assert tool == {"tool": f"Re{ESC}ad", "calls": 6, "result_tokens": 6 * 1_575}
+    assert report["duplicate_reads"] == [] and report["diagnosis"] is None
+    assert "timeline" not in report
+
+
+def test_inspect_messages(run: Run, session: Path) -> None:
+    report = document(run("inspect", session, "--json", "--messages", "--at", 3)[1])
+    assert report["at"] == 3 and report["window"]["indices"] == [0, 1, 2]
+    assert [entry["in_context"] for entry in report["timeline"]] == [True] * 3 + [False] * 16
+    assert report["timeline"][2] == {
+        "index": 2,
+        "role": "user",
+        "turn": 1,
+        "tokens": 1_575,
+        "in_context": True,
+        "blocks": [{"kind": "tool_result", "tokens": 1_575, "tool": f"Re{ESC}ad"}],
+    }
+    code, out, _ = run("inspect", session, "--messages")
+    assert code == 0 and out.count("tool_result Re") == 6
+
+
+def test_inspect_compactions(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(call("t1"), use=usage(9_000))
+    recording.results(result("t1", "x" * 400))
+    recording.microcompact("t1", tokens=100)
+    recording.boundary(9_200)
+    recording.summary()
+    recording.user("go on")
+    recording.assistant(text("done"), use=usage(3_000))
+    report = document(run("inspect", recording.write(tmp_path), "--json")[1])
+    wanted = ("message", "kind", "trigger", "tokens_before", "tokens_after")
+    assert [tuple(each[name] for name in wanted) for each in report["compactions"]] == [
+        (3, "micro", "auto", 9_000 + 1 + 8, 3_000),
+        (3, "full", "auto", 9_000 + 1 + 8, 3_000),
+    ]
+
+
+def test_without_a_terminal_the_inspector_prints_the_report(run: Run, session: Path) -> None:
+    assert run(session) == run("inspect", session)
+    assert run(session, "--at", "4", "--window", "50k") == run("inspect", session, "--at", "4", "--window", "50k")
+    code, out, err = run("demo")
+    assert (code, err) == (0, "") and "messages" in out
+    assert "name one" in one_line(run()[2]) and run()[0] == 2
+
+
+# -- plan
+
+
+def test_plan_json(run: Run, session: Path) -> None:
+    code, out, err = run("plan", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=2", "--json")
+    report = document(out)
+    assert (code, err) == (0, "")
+    assert report["schema"] == "context-tui.plan/1" and report["policy"] == "defect-microcompact"
+    assert report["params"] == {"keep_recent_turns": 2, "min_clear_tokens": 512, "microcompact_ratio": 0.6}
+    assert report["at"] == 19 and report["changed"] is True and report["reason"] is None and report["boundary"] is None
+    assert set(report["trigger"]) == {"fires", "reason", "value", "threshold", "source"}
+    assert report["trigger"]["fires"] is True and report["trigger"]["threshold"] == 120_000
+    tokens = report["tokens"]
+    assert tokens["summary"] is None and tokens["estimator"] == "bytes/4"
+    assert report["report"] == {"tokens_before": tokens["before"], "tokens_after": tokens["after"], "cleared": 4}
+    assert report["edits"][0] == {
+        "action": "clear",
+        "message": 2,
+        "block": 0,
+        "tool": f"Re{ESC}ad",
+        "call_id": "t0",
+        "tokens_before": 1_575,
+        "tokens_after": 21,
+        "source": "defect-microcompact",
+    }
+    assert len(report["verdicts"]) == 19 + 6
+    assert report["verdicts"][-1] == {
+        "message": 18,
+        "block": None,
+        "verdict": "kept",
+        "reason": "kept: within the last 2 turns",
+    }
+
+
+def test_plans_that_summarise(run: Run, session: Path) -> None:
+    report = document(run("plan", session, "-P", "defect-compact", "-p", "threshold=8000", "--json")[1])
+    assert report["boundary"] == 15 and report["report"] is None
+    assert {edit["action"] for edit in report["edits"]} == {"summarise"}
+    assert {verdict["verdict"] for verdict in report["verdicts"]} == {"summarised", "kept"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "keys"),
+    [("koda-microcompact", {"cleared", "tokens_saved"}), ("agent-sdk-prune", {"removed_bytes"})],
+)
+def test_reports_of_the_runtimes(run: Run, tmp_path: Path, policy: str, keys: set[str]) -> None:
+    recording = Recording()
+    recording.user()
+    for number in range(8):
+        recording.assistant(call(f"t{number}", "Bash"))
+        recording.results(result(f"t{number}", "x" * 4_000))
+    report = document(run("plan", recording.write(tmp_path), "-P", policy, "--json")[1])
+    assert set(report["report"]) == keys and report["changed"]
+
+
+def test_a_plan_that_changes_nothing(run: Run, session: Path) -> None:
+    code, out, err = run("plan", session, "-P", "manual", "--json")
+    report = document(out)
+    assert code == 0 and one_line(err) == "context-tui: nothing is marked\n"
+    assert report["changed"] is False and report["reason"] == "nothing is marked" and report["edits"] == []
+    assert report["tokens"]["before"] == report["tokens"]["after"]
+
+
+def test_plan_as_text(run: Run, session: Path) -> None:
+    code, out, err = run("plan", session, "-P", "defect-microcompact", "--window", "1m")
+    assert (code, err) == (0, "")
+    assert "would not fire" in out and "nowhere in this session" in out and "3 %" not in out
+    assert "first before message" in run("plan", session, "-P", "defect-compact", "--at", "1", "--window", "120k")[1]
+
+
+def test_chains_and_marks(run: Run, session: Path) -> None:
+    chain = ("-P", "chain", "-p", "policies=defect-microcompact,defect-compact", "-p", "defect-compact.threshold=1")
+    report = document(run("plan", session, *chain, "--json")[1])
+    assert {edit["source"] for edit in report["edits"]} == {"defect-microcompact", "defect-compact"}
+    marks = ("-P", "manual", "-p", "clear=2:0,5:0", "-p", "cut=3")
+    report = document(run("plan", session, *marks, "--json")[1])
+    assert [edit["message"] for edit in report["edits"] if edit["action"] == "clear"] == [2, 5]
+    assert report["boundary"] == 3
+
+
+def test_koda_with_an_idle_time(run: Run, session: Path) -> None:
+    koda = ("plan", session, "-P", "koda-microcompact", "--at", 18, "--json")
+    assert document(run(*koda, "--idle", "300")[1])["trigger"]["fires"] is True
+    assert document(run(*koda, "--idle", "299.9")[1])["trigger"]["fires"] is False
+
+
+# -- apply
+
+
+def test_apply_json(run: Run, session: Path, tmp_path: Path) -> None:
+    out_file = tmp_path / "out.jsonl"
+    given = ("apply", session, "-P", "defect-compact", "-p", "threshold=8000", "-o", out_file, "--json")
+    code, out, err = run(*given)
+    report = document(out)
+    assert (code, err) == (0, "")
+    wanted = {"schema", "policy", "params", "out", "format", "tokens", "summary", "check", "losses"}
+    assert wanted <= set(report) and report["schema"] == "context-tui.apply/1"
+    assert (report["out"], report["format"]) == (str(out_file), "claude-code")
+    assert set(report["summary"]) == {"kind", "model", "text"}
+    assert (report["summary"]["kind"], report["summary"]["model"]) == ("extract", None)
+    assert report["check"] == {"inherited": [], "introduced": []}
+    again = document(run("inspect", out_file, "--json")[1])
+    assert again["window"]["estimated_tokens"] == report["tokens"]["after"]
+
+
+@pytest.mark.parametrize("name", ["claude-code", "koda", "anthropic", "openai"])
+def test_apply_to_every_format(run: Run, session: Path, tmp_path: Path, name: str) -> None:
+    out_file = tmp_path / "out"
+    code, out, _ = run("apply", session, "-P", "defect-microcompact", "-o", out_file, "--to", name)
+    assert code == 0 and f"written: {out_file} ({name})" in out
+    report = document(run("inspect", out_file, "--json")[1])
+    assert report["session"]["format"] == name and report["messages"] >= 19
+
+
+def test_apply_that_has_nothing_to_do(run: Run, session: Path, tmp_path: Path) -> None:
+    code, out, err = run("apply", session, "-P", "manual", "-o", tmp_path / "out")
+    assert (code, out) == (0, "") and "nothing to do: nothing is marked; nothing was written" in one_line(err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_where_apply_may_write(run: Run, session: Path, tmp_path: Path) -> None:
+    before = session.read_bytes()
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    link = tmp_path / "link"
+    link.symlink_to(session)
+    given = ("apply", session, "-P", "defect-microcompact", "-o")
+    for out_file, code in ((session, 2), (link, 2), (taken, 1), (tmp_path, 1), (tmp_path / "no" / "out", 1)):
+        found, out, err = run(*given, out_file)
+        assert (found, out) == (code, ""), out_file
+        one_line(err)
+        assert run(*given, session, "--force")[0] == 2
+    assert taken.read_text() == "mine" and session.read_bytes() == before
+    assert run(*given, taken, "--force")[0] == 0 and taken.read_text() != "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", session.name, "taken"]
+
+
+def test_a_failing_endpoint_is_exit_3(run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k-secret-4711")
+    given = ("-P", "defect-compact", "-o", tmp_path / "out", "--summarizer", "openai", "--model", "m")
+    code, out, err = run("apply", session, *given, "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, out) == (3, "") and "k-secret-4711" not in err and "127.0.0.1" in err
+    assert not (tmp_path / "out").exists()
+
+
+# -- what there is
+
+
+def test_policies(run: Run) -> None:
+    report = document(run("policies", "--json")[1])
+    assert report["schema"] == "context-tui.policies/1"
+    names = "defect-microcompact defect-compact koda-microcompact agent-sdk-prune agent-sdk-compact manual chain"
+    assert [policy["name"] for policy in report["policies"]] == names.split()
+    for policy in report["policies"]:
+        for param in policy["params"]:
+            assert set(param) >= {"name", "type", "default", "min", "max", "unit", "about"} and param["about"]
+    (one,) = document(run("policies", "defect-microcompact", "--json")[1])["policies"]
+    assert one["params"][0] | {"about": ""} == {
+        "name": "keep_recent_turns",
+        "type": "integer",
+        "default": 3,
+        "min": 1,
+        "max": 1_000,
+        "unit": "turns",
+        "about": "",
+    }
+    for name in names.split():
+        code, out, err = run("policies", name)
+        assert (code, err) == (0, "") and name in out
+    assert "did you mean" in one_line(run("policies", "defect-micro")[2])
+
+
+def test_formats(run: Run) -> None:
+    report = document(run("formats", "--json")[1])
+    assert report["schema"] == "context-tui.formats/1"
+    assert {"claude-code", "koda", "anthropic", "openai"} <= {each["name"] for each in report["formats"]}
+    code, out, err = run("formats")
+    assert (code, err) == (0, "") and "claude-code" in out
+
+
+# -- names of sessions
+
+
+def test_a_session_from_standard_input(run: Run, session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(session.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", piped)
+    report = document(run("inspect", "-", "--json")[1])
+    assert report["messages"] == 19 and report["session"]["path"] == "-"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    code, _, err = run("inspect", "-")
+    assert code == 2 and "standard input" in one_line(err), "not the name of a temporary file"
+
+
+def test_several_sessions(run: Run, session: Path, tmp_path: Path) -> None:
+    other = Recording()
+    other.user("other")
+    other.write(tmp_path, "b.jsonl")
+    code, out, err = run("inspect", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[1:] == [str(tmp_path / "b.jsonl"), str(session)]
+    assert run("inspect", err.splitlines()[1])[0] == 0
+    code, out, err = run(session, tmp_path / "b.jsonl")
+    assert (code, out) == (2, "") and err.splitlines()[1:] == [str(session), str(tmp_path / "b.jsonl")]
+
+
+def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("main")
+    recording.user("aside", isSidechain=True, agentId="abc")
+    path = recording.write(tmp_path, "a#b.jsonl")
+    assert document(run("inspect", path, "--json")[1])["session"]["id"] == ""
+    report = document(run("inspect", f"{path}#abc", "--json")[1])
+    assert (report["session"]["id"], report["messages"]) == ("abc", 1)
+    code, out, err = run("inspect", f"{path}#xyz")
+    assert (code, out) == (2, "") and "has no session 'xyz'; it has abc" in one_line(err)
+
+
+# -- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["inspect"], "required: SESSION"),
+        (["inspect", "S", "S"], "unrecognized arguments"),
+        (["inspect", "S", "--nonsense"], "unrecognized arguments"),
+        (["inspect", "S", "--window", "many"], "--window"),
+        (["inspect", "S", "--window", "0"], "--window"),
+        (["inspect", "S", "--window", "infk"], "--window"),
+        (["inspect", "S", "--window", ""], "--window"),
+        (["inspect", "S", "--at", "x"], "--at"),
+        (["inspect", "S", "--at", "99"], "message 99 is outside"),
+        (["inspect", "S", "--at", "-1"], "message -1 is outside"),
+        (["plan", "S"], "-P"),
+        (["plan", "S", "-P", "nonsense"], "no policy 'nonsense'"),
+        (["plan", "S", "-P", "manual", "-p", "cut"], "write KEY=VALUE"),
+        (["plan", "S", "-P", "manual", "-p", "=5"], "write KEY=VALUE"),
+        (["plan", "S", "-P", "manual", "-p", "cut=\x1b[2J"], "cut="),
+        (["plan", "S", "-P", "koda-microcompact", "--idle", "nan"], "idle"),
+        (["plan", "S", "-P", "koda-microcompact", "--idle", "inf"], "idle"),
+        (["plan", "S", "-P", "koda-microcompact", "--idle", "soon"], "--idle"),
+        (["apply", "S", "-P", "manual"], "-o"),
+        (["apply", "S", "-P", "manual", "-o", "o", "--summarizer", "nobody"], "--summarizer"),
+        (["apply", "S", "-P", "defect-microcompact", "-o", "OUT", "--to", "nonsense"], "invalid choice: 'nonsense'"),
+        (["policies", "nonsense"], "no policy"),
+        (["formats", "x"], "unrecognized arguments"),
+        (["no-such-file\x1b[2J"], "no such file"),
+        (["--nonsense"], "unrecognized arguments"),
+    ],
+)
+def test_bad_usage_is_exit_2(run: Run, session: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    given = [{"S": str(session), "OUT": str(tmp_path / "out")}.get(argument, argument) for argument in arguments]
+    code, out, err = run(*given)
+    assert said in one_line(err)
+    assert (code, out) == (2, "")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("missing", None),
+        ("empty.jsonl", b""),
+        ("blank.jsonl", b"\n \n"),
+        ("binary.bin", bytes(range(256)) * 300),
+        ("zeros.jsonl", b"\0" * 100_000),
+        ("prose.txt", b"Once upon a time\nthere was a file\n"),
+        ("numbers.json", b"[1, 2, 3]"),
+        ("nothing.json", b"{}"),
+        ("torn.jsonl", b'{"type":"user","uuid":"u","sessionId":"s","mess'),
+        ("codex.jsonl", b'{"type":"session_meta","payload":{}}\n{"type":"response_item","payload":{}}\n'),
+        ("deep.json", b"[" * 100_000),
+        ("database.db", b"SQLite format 3\0" + b"\0" * 4_000),
+        ("bom.txt", b"\xef\xbb\xbf"),
+        ("utf16.jsonl", '{"type":"user"}\n'.encode("utf-16")),
+        ("new\nline.jsonl", b""),
+        ("esc\x1b[2J.jsonl", b""),
+    ],
+)
+def test_nothing_readable_is_exit_2(run: Run, tmp_path: Path, name: str, data: bytes | None) -> None:
+    path = tmp_path / name
+    if data is not None:
+        path.write_bytes(data)
+    for command in (["inspect", path], ["inspect", path, "--json"], [path], ["plan", path, "-P", "manual"]):
+        code, out, err = run(*command)
+        assert (code, out) == (2, ""), name
+        one_line(err)
+
+
+def test_problems_beside_a_record_are_no_failure(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("fine")
+    recording.line(b"broken")
+    path = recording.write(tmp_path)
+    path.write_bytes(path.read_bytes() + b'{"torn":')
+    code, out, err = run("inspect", path, "--json")
+    assert (code, err) == (0, "")
+    assert [problem["where"] for problem in document(out)["problems"]] == ["line 2", "line 3"]
+
+
+def test_a_defect_of_ours_is_one_line_and_a_log(
+    session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("context_tui.cli.inspect.breakdown", lambda *_: 1 / 0)
+    assert main(["inspect", str(session)]) == 1
+    err = one_line(capsys.readouterr().err)
+    (log,) = tmp_path.glob("*.log")
+    assert str(log) in err and "ZeroDivisionError" in log.read_text()
+
+
+# -- the process itself
+
+
+def process(*arguments: object, **more: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "context_tui", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+
+
+def test_a_closed_pipe_ends_silently(session: Path) -> None:
+    recording = Recording()
+    for number in range(3_000):
+        recording.user(str(number))
+    path = recording.write(session.parent, "long.jsonl")
+    running = process("inspect", path, "--messages")
+    assert running.stdout is not None and running.stderr is not None
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr.read() == b"" and running.wait(20) == 0
+    running.stderr.close()
+
+
+def test_an_interrupt_is_exit_130() -> None:
+    running = process("inspect", "-", stdin=subprocess.PIPE)
+    time.sleep(0.8)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=20)
+    assert (running.returncode, out, err) == (130, b"", b"context-tui: interrupted\n")
+
+
+def test_text_that_the_terminal_cannot_show(session: Path) -> None:
+    recording = Recording()
+    recording.user("x")
+    path = recording.write(session.parent, "naïve-日本.jsonl")
+    plain = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    out, err = process("inspect", path, env=plain).communicate(timeout=20)
+    assert err == b"" and b"1 message" in out
+
+
+def test_names_that_are_not_utf_8(session: Path) -> None:
+    odd = os.fsencode(session.parent) + b"/\xff.jsonl"
+    with open(odd, "wb") as file:
+        file.write(session.read_bytes())
+    running = subprocess.run(
+        [sys.executable.encode(), b"-m", b"context_tui", b"inspect", b"--json", odd], capture_output=True, check=False
+    )
+    assert running.returncode == 0 and running.stderr == b"" and running.stdout.isascii()

@@ -31,7 +31,7 @@ class SeveralSessions(Error):
     """A place that holds several sessions, where one was asked for.
 
     Attributes:
-        ids: what may follow ``PATH#`` to name one of them, in the order of the file.
+        ids: each as ``PATH#ID`` (or ``PATH``), which names one of them, in the order of the file.
     """
 
     exit_code = ExitCode.USAGE

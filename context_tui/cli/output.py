@@ -31,6 +31,11 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def setting(value: Any) -> str:
+    """A parameter's value as ``-p`` takes it."""
+    return ",".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
     texts = [[_cell(value) for value in row] for row in rows]
@@ -40,7 +45,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     if sys.stdout.isatty():
         _draw(title, columns, texts, right)
         return
-    print(f"\n{title}")
+    if title:
+        print(f"\n{title}")
     widths = [max(len(line[column]) for line in [columns, *texts]) for column in range(len(columns))]
     for line in [columns, *texts]:
         cells = [
@@ -56,7 +62,9 @@ def _draw(title: str, columns: Sequence[str], rows: list[list[str]], right: list
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Table(
+        title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for name, to_right in zip(columns, right, strict=True):
         drawn.add_column(name, justify="right" if to_right else "left", overflow="fold")
     for row in rows:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import add_policy, add_session, opened, parse, parser
-from context_tui.cli.output import say, table, talk, write_json
+from context_tui.cli.output import say, setting, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
 from context_tui.policies.firing import first_fire
@@ -74,7 +74,10 @@ def show(session: Session, made: Plan) -> None:
     """The plan as text."""
     before, after = made.tokens_before, made.tokens_after
     point = "at the end" if made.context.at == len(session) else f"before message {made.context.at:,}"
-    say(f"{made.policy} {point}   " + "   ".join(f"{k}={v}" for k, v in made.params.model_dump(mode="json").items()))
+    settings = {
+        name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
+    }
+    say("   ".join([f"{made.policy} {point}", *(f"{name}={setting(value)}" for name, value in settings.items())]))
     say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:

@@ -8,7 +8,7 @@ from typing import Any, get_origin
 from pydantic.fields import FieldInfo
 
 from context_tui.cli.options import parse, parser
-from context_tui.cli.output import say, table, write_json
+from context_tui.cli.output import say, setting, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.registry import POLICIES, policy_named
@@ -26,7 +26,8 @@ def run(arguments: Sequence[str]) -> int:
         write_json({"schema": "context-tui.policies/1", "policies": policies})
         return ExitCode.DONE
     for policy in chosen:
-        say(f"{policy.name}: {policy.about}")
+        say(policy.name)
+        say(f"  {policy.about}")
         rows = [(p["name"], _shown(p["default"]), _range(p), p["unit"], p["about"]) for p in params_of(policy)]
         table("", ("parameter", "default", "range", "unit", "about"), rows)
         say()
@@ -67,6 +68,4 @@ def _range(param: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(str(item) for item in value)
-    return "" if value in (None, {}) else str(value)
+    return "" if value in (None, {}) else setting(value)

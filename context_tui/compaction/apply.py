@@ -8,8 +8,8 @@ from typing import Any
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.session.context import Body
-from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.derived import DerivedContent, Origin, origin_of
+from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.session import Message, Session
 
 

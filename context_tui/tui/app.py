@@ -7,16 +7,18 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widgets import Static
 
+from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.guard import Guard
 from context_tui.tui.themes import DARK, LIGHT, theme_for
-from context_tui.tui.view import forget
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class ContextTuiApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Leave at once"),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Leave at once"),
     ]
 
@@ -62,7 +65,22 @@ class ContextTuiApp(App[None]):
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
 
+    def compose(self) -> ComposeResult:
+        """What is seen until the first screen has been imported."""
+        what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
+        info = what.info if isinstance(what, Session) else what
+        yield Static(sanitize_line(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
+
     def on_mount(self) -> None:
+        """Paint, and only then import the rest: pydantic, the policies, the formats."""
+        self.call_after_refresh(self.begin)
+
+    def action_quit_early(self) -> None:
+        """Leave before there is a screen that could be asked."""
+        if len(self.screen_stack) == 1:
+            self.exit()
+
+    def begin(self) -> None:
         """Begin with the inspector, or with the picker where there is something to pick."""
         if isinstance(self.what, Session | SessionInfo):
             self.inspect(self.what)
@@ -91,8 +109,14 @@ class ContextTuiApp(App[None]):
 
         self.push_screen(InspectorScreen(what, self.asked))
 
+    def _fatal_error(self) -> None:
+        """End without Textual's traceback: it prints what is in local variables, which is session text."""
+        self._close_messages_no_wait()
+
     def on_unmount(self) -> None:
         """Let go of the sessions."""
+        from context_tui.tui.view import forget
+
         forget()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
@@ -125,10 +149,15 @@ def run(
     """Run the inspector until the user leaves it.
 
     Returns:
-        The exit code: 0, or what Textual reports after a crash.
+        The exit code.
+
+    Raises:
+        Exception: whatever the program crashed with, once the terminal is itself again.
     """
     app = ContextTuiApp(what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo)
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     app.run(mouse=mouse)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
+    if app._exception is not None:
+        raise app._exception
     return app.return_code or 0

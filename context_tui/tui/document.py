@@ -128,6 +128,9 @@ def _call(block: Block, cwd: str, limit: int) -> Iterator[Part]:
     yield Part(f"call {call_line(name, arguments, cwd)}", "heading")
     patch, edits, written = patch_in(arguments), edits_in(arguments), written_in(name, arguments)
     if patch is not None or edits or written is not None:
+        for key in ("file_path", "path", "notebook_path", "replace_all"):
+            if isinstance(arguments, Mapping) and arguments.get(key):
+                yield Part(f"{key}: {arguments[key]}", "key")
         lines = patch_lines(patch) if patch is not None else iter(())
         yield from (_diff_part(*each) for each in lines)
         for old, new in edits if patch is None else ():

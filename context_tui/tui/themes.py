@@ -8,6 +8,14 @@ from textual.theme import Theme
 
 from context_tui.errors import Error
 
+
+def _scrollbars(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
+    """Quiet scroll bars: the track is the background."""
+    tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
+    colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
+    return {**dict.fromkeys((*tracks, "scrollbar-corner-color"), track), **colours}
+
+
 DARK = Theme(
     name="context-dark",
     primary="#6ea8fe",
@@ -21,7 +29,12 @@ DARK = Theme(
     warning="#e0af68",
     error="#ea7a82",
     dark=True,
-    variables={"border": "#343a46", "footer-key-foreground": "#e0af68", "footer-background": "#1a1d24"},
+    variables={
+        "border": "#343a46",
+        "footer-key-foreground": "#e0af68",
+        "footer-background": "#1a1d24",
+        **_scrollbars("#14161b", "#3f434c", "#595e69", "#6ea8fe"),
+    },
 )
 LIGHT = Theme(
     name="context-light",
@@ -36,7 +49,12 @@ LIGHT = Theme(
     warning="#8a5a00",
     error="#b3261e",
     dark=False,
-    variables={"border": "#c9c9c1", "footer-key-foreground": "#8a5a00", "footer-background": "#ececE6"},
+    variables={
+        "border": "#c9c9c1",
+        "footer-key-foreground": "#8a5a00",
+        "footer-background": "#ececE6",
+        **_scrollbars("#fbfbf9", "#c8c8c4", "#a9a9a5", "#1f5fc4"),
+    },
 )
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from context_tui.session.facts import Compaction, Usage
@@ -14,6 +15,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.inspector import InspectorScreen
+from tests.tui.fakes import until
 
 Message = dict[str, Any]
 
@@ -66,13 +68,20 @@ def app(what: Session | SessionInfo | None = None, **asked: Any) -> ContextTuiAp
     return ContextTuiApp(session() if what is None else what, **asked)
 
 
-def inspector(running: ContextTuiApp) -> InspectorScreen:
+def inspector(running: App[Any]) -> InspectorScreen:
     """Its inspector."""
     return next(screen for screen in running.screen_stack if isinstance(screen, InspectorScreen))
 
 
+async def opened(pilot: Pilot[Any]) -> InspectorScreen:
+    """Wait for the inspector; it is imported after the first paint."""
+    await until(pilot, lambda: any(isinstance(s, InspectorScreen) and s.is_mounted for s in pilot.app.screen_stack))
+    return inspector(pilot.app)
+
+
 async def settled(pilot: Pilot[Any]) -> None:
     """Wait until everything that follows from the last change is drawn."""
+    await opened(pilot)
     await pilot.pause(0.06)
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()

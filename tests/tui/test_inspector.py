@@ -165,9 +165,18 @@ async def test_leaving_with_a_result_asks_once() -> None:
 async def test_leaving_without_one_asks_nothing() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
     assert not running.return_code
+
+
+async def test_leaving_before_there_is_a_screen() -> None:
+    running = app()
+    running.begin = lambda: None  # type: ignore[method-assign]
+    async with running.run_test(size=WIDE) as pilot:
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)
 
 
 async def test_marks_by_hand() -> None:

@@ -19,7 +19,7 @@ from context_tui.tui.loading import Failed, Read, read
 from context_tui.tui.view import Spot
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import until
-from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
+from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 
 INFO = SessionInfo("/tmp/slow.jsonl", "claude-code")
 
@@ -57,7 +57,8 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 async def test_rows_come_before_the_end(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
-        screen = inspector(running)
+        screen = await opened(pilot)
+        await until(pilot, lambda: screen.reading)
         assert "reading: 0%" in str(screen.query_one("#notice", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
@@ -76,7 +77,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
     slow.free = True
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
-        screen = inspector(running)
+        screen = await opened(pilot)
         await until(pilot, lambda: not screen.reading)
         assert screen.spot == Spot(len(slow.whole) - 1)
 
@@ -84,7 +85,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
 async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
-        screen = inspector(running)
+        screen = await opened(pilot)
         slow.gate.release()
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
@@ -97,8 +98,9 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
 async def test_quitting_while_reading_is_quick(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
         slow.gate.release()
-        await until(pilot, lambda: len(inspector(running).view.session) == 5)
+        await until(pilot, lambda: len(screen.view.session) == 5)
         began = time.monotonic()
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
@@ -112,7 +114,7 @@ async def test_what_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(opening, "scanner_for", none)
     running = app(INFO)
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
-        screen = inspector(running)
+        screen = await opened(pilot)
         await until(pilot, lambda: not screen.reading)
         await pilot.pause()
         assert "no such file [/]" in str(screen.query_one("#notice", Static).content)
@@ -141,7 +143,7 @@ def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_real_file_is_read(tmp_path: Path) -> None:
     running = app(file_of(tmp_path / "session.jsonl", conversation(4)))
     async with running.run_test(size=(120, 40)) as pilot:
-        screen = inspector(running)
+        screen = await opened(pilot)
         await until(pilot, lambda: not screen.reading)
         assert len(screen.view.session) == 32
         await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from context_tui.tui.text import Reader
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
-from tests.tui.inspecting import session
+from tests.tui.inspecting import app, inspector, session, settled
 
 LONG = session(900, 2)
 
@@ -45,15 +45,15 @@ class Shows(App[None]):
             self.messages.append(message)
 
 
-def text(app: App[Any]) -> list[str]:
-    return drawn(app).split("\n")
+def text(shown: App[Any]) -> list[str]:
+    return drawn(shown).split("\n")
 
 
 async def test_a_row_has_mark_number_turn_kind_preview_and_tokens() -> None:
-    app = Shows(View(session()))
-    async with app.run_test(size=(100, 20)) as pilot:
+    shown = Shows(View(session()))
+    async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        found = text(app)
+        found = text(shown)
         assert found[0].split()[:4] == ["0", "1", "▶", "user"] and "rotate the refresh tokens" in found[0]
         assert found[1].split()[:2] == ["1", "asst"] and "→ Read src/auth0.py · Bash pytest -q" in found[1]
         assert "result  Read src/auth0.py" in found[2] and "450" in found[2]
@@ -62,84 +62,94 @@ async def test_a_row_has_mark_number_turn_kind_preview_and_tokens() -> None:
 
 
 async def test_a_recorded_compaction_is_a_labelled_rule() -> None:
-    app = Shows(View(session(compacted=True)))
-    async with app.run_test(size=(100, 60)) as pilot:
+    shown = Shows(View(session(compacted=True)))
+    async with shown.run_test(size=(100, 60)) as pilot:
         await pilot.pause()
-        (rule,) = [line for line in text(app) if "compacted here" in line]
+        (rule,) = [line for line in text(shown) if "compacted here" in line]
         assert rule.startswith(" ── compacted here by the runtime (auto), 120,000 tokens before ──")
-        assert text(app)[0].startswith(" <"), "what came before it is not in the context"
+        assert text(shown)[0].startswith(" <"), "what came before it is not in the context"
 
 
 async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
-    app = Shows(View(LONG))
+    shown = Shows(View(LONG))
     drawn_rows: list[int] = []
-    async with app.run_test(size=(100, 20)) as pilot:
+    async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        assert len(app.rows) > 7_000
-        paint = app.timeline._paint
+        assert len(shown.rows) > 7_000
+        paint = shown.timeline._paint
 
         def counting(row: int, width: int, here: bool) -> Strip:
             drawn_rows.append(row)
             return paint(row, width, here)
 
-        app.timeline._paint = counting  # type: ignore[method-assign]
-        app.timeline.action_go(-1)
+        shown.timeline._paint = counting  # type: ignore[method-assign]
+        shown.timeline.action_go(-1)
         await pilot.pause()
         assert 20 <= len(drawn_rows) <= 45, "a screenful, wherever the cursor goes"
         drawn_rows.clear()
-        app.timeline.action_move(-1)
+        shown.timeline.action_move(-1)
         await pilot.pause()
         assert len(drawn_rows) <= 2, "a step redraws two lines"
 
 
 async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
-    app = Shows(View(session()))
-    async with app.run_test(size=(100, 20), message_hook=lambda message: app.on_event_sent(message)) as pilot:
+    shown = Shows(View(session()))
+    async with shown.run_test(size=(100, 20), message_hook=lambda message: shown.on_event_sent(message)) as pilot:
         await pilot.press("up")
-        assert app.timeline.cursor == 0
+        assert shown.timeline.cursor == 0
         await pilot.press("down", "j", "k", "pagedown")
-        assert app.timeline.cursor == 1 + 19
-        app.timeline.action_go(-1)
-        assert app.timeline.cursor == app.timeline.count - 1
+        assert shown.timeline.cursor == 1 + 19
+        shown.timeline.action_go(-1)
+        assert shown.timeline.cursor == shown.timeline.count - 1
         await pilot.press("home")
         await pilot.pause()
-        moved = [message for message in app.messages if isinstance(message, Timeline.Moved)]
+        moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
         assert moved[-1].spot == Spot(0)
 
 
 async def test_end_does_not_animate() -> None:
-    app = Shows(View(LONG))
-    async with app.run_test(size=(100, 20)) as pilot:
+    shown = Shows(View(LONG))
+    async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        app.timeline.action_go(-1)
-        assert app.timeline.scroll_offset.y == app.timeline.count - 20
+        shown.timeline.action_go(-1)
+        assert shown.timeline.scroll_offset.y == shown.timeline.count - 20
 
 
 async def test_a_click_selects_and_a_second_one_opens() -> None:
-    app = Shows(View(session()))
-    async with app.run_test(size=(100, 20), message_hook=lambda message: app.on_event_sent(message)) as pilot:
+    shown = Shows(View(session()))
+    async with shown.run_test(size=(100, 20), message_hook=lambda message: shown.on_event_sent(message)) as pilot:
         await pilot.click(Timeline, offset=(20, 3))
-        assert app.timeline.cursor == 3
+        assert shown.timeline.cursor == 3
         await pilot.click(Timeline, offset=(20, 3), times=2)
         await pilot.pause()
-        opened = [message for message in app.messages if isinstance(message, Timeline.Opened)]
-        assert opened and opened[0].spot == app.timeline.spot
+        opened = [message for message in shown.messages if isinstance(message, Timeline.Opened)]
+        assert opened and opened[0].spot == shown.timeline.spot
 
 
 async def test_a_list_of_rows_is_shown_in_its_order() -> None:
-    app = Shows(View(session()), array("l", [7, 2, 5]))
-    async with app.run_test(size=(100, 20)) as pilot:
+    shown = Shows(View(session()), array("l", [7, 2, 5]))
+    async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        assert app.timeline.count == 3
-        spots = [app.timeline.spot_at(line) for line in range(3)]
-        assert [app.timeline.line_of(spot) for spot in spots] == [0, 1, 2]
+        assert shown.timeline.count == 3
+        spots = [shown.timeline.spot_at(line) for line in range(3)]
+        assert [shown.timeline.line_of(spot) for spot in spots] == [0, 1, 2]
 
 
 async def test_narrow_rows_lose_the_bar_before_the_text() -> None:
-    app = Shows(View(session()))
-    async with app.run_test(size=(46, 20)) as pilot:
+    shown = Shows(View(session()))
+    async with shown.run_test(size=(46, 20)) as pilot:
         await pilot.pause()
-        assert not any("▇" in line[:-1] for line in text(app)) and "Step 0" in drawn(app)
+        assert not any("▇" in line for line in text(shown)) and "Step 0" in drawn(shown)
         await pilot.resize_terminal(100, 20)
         await pilot.pause()
-        assert any("▇" in line[:-1] for line in text(app))
+        assert any("▇" in line for line in text(shown))
+
+
+async def test_the_map_goes_where_it_is_clicked() -> None:
+    running = app(LONG)
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.mouse_down("#minimap", offset=(0, 0))
+        await pilot.pause()
+        assert inspector(running).query_one(Timeline).cursor == 0
+        await pilot.mouse_up("#minimap", offset=(0, 0))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from textual import on
 from textual.widgets import ContentSwitcher
+from textual.worker import Worker, WorkerState
 
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
@@ -108,6 +109,12 @@ class Reacting(Dialogs):
         self.reading = False
         self.tell(event.why)
         self.say(event.why, warn=True)
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        """A defect in a thread is told; the rest goes on."""
+        if event.state is WorkerState.ERROR:
+            self.say(f"could not {event.worker.description}: {type(event.worker.error).__name__}", warn=True)
 
     # The timeline, the map, the detail
 

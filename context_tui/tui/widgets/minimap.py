@@ -1,4 +1,4 @@
-"""The whole session in one column beside the scroll bar: how much is where, and what becomes of it."""
+"""The whole session in place of a scroll bar: how much is where, what becomes of it, and what is in sight."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -18,7 +19,7 @@ from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 
 SHADES = " ▏▎▍▌▋▊▉█"
-_PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view", "point")
+_PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
 
 
 class Minimap(Widget):
-    """Two cells a line: the mark of what changes there, and how much stands there. A click goes there."""
+    """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
 
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _PARTS}
 
@@ -77,19 +78,26 @@ class Minimap(Widget):
         super().__init__(id=id)
         self._lines: list[Stretch] = []
         self._make: Callable[[int], list[Stretch]] = lambda lines: []
-        self._window = (0.0, 0.0)
+        self._window = range(0)
+        self._most = 1
 
     def show(self, make: Callable[[int], list[Stretch]]) -> None:
         """Draw what *make* gives for a number of lines."""
         self._make = make
-        self._lines = make(self.size.height)
-        self.refresh()
+        lines = make(self.size.height)
+        if lines != self._lines:
+            self._lines = lines
+            self._most = max((line.tokens for line in lines), default=0) or 1
+            self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
-        """Mark the part that is in sight, as shares of the whole."""
-        if (start, end) != self._window:
-            self._window = (start, end)
-            self.refresh()
+        """Mark the part that is in sight, as shares of the whole; only lines that change are drawn again."""
+        lines = len(self._lines)
+        first = min(int(start * lines), max(lines - 1, 0))
+        window = range(first, max(round(end * lines), first + 1))
+        for line in set(window) ^ set(self._window):
+            self.refresh(Region(0, line, self.size.width, 1))
+        self._window = window
 
     def on_resize(self) -> None:
         """Draw for another height."""
@@ -100,17 +108,30 @@ class Minimap(Widget):
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
-        stretch, most = self._lines[y], max(each.tokens for each in self._lines) or 1
+        stretch = self._lines[y]
         fate = "outside" if stretch.fate in ("before", "after") else stretch.fate
         style = self.get_component_rich_style(f"minimap--{fate if fate in _PARTS else 'kept'}")
-        height = self.size.height
-        if self._window[0] * height < y + 1 and y < self._window[1] * height:
-            style += Style(bgcolor=self.get_component_rich_style("minimap--view").bgcolor)
-        shade = SHADES[min(-(-stretch.tokens * (len(SHADES) - 1) // most), len(SHADES) - 1)]
+        if y in self._window:
+            view = self.get_component_rich_style("minimap--view")
+            style += Style(bgcolor=view.bgcolor, reverse=view.reverse)
+        shade = SHADES[min(-(-stretch.tokens * (len(SHADES) - 1) // self._most), len(SHADES) - 1)]
         mark = GLYPHS.get(stretch.fate, " ") if fate != "outside" else " "
         return Strip([Segment(mark + shade, style)]).adjust_cell_length(width, style)
 
-    def on_click(self, event: events.Click) -> None:
-        """Go there."""
-        if self.size.height:
-            self.post_message(self.Clicked(event.y / self.size.height))
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go there, and follow the mouse while it is held."""
+        self.capture_mouse()
+        self._go(event.y)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the mouse."""
+        if self.app.mouse_captured is self:
+            self._go(event.y)
+
+    def on_mouse_up(self) -> None:
+        """Follow it no more."""
+        self.release_mouse()
+
+    def _go(self, y: int) -> None:
+        if self._lines:
+            self.post_message(self.Clicked(min(max(y, 0), len(self._lines) - 1) / len(self._lines)))

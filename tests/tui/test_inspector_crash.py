@@ -1,0 +1,39 @@
+"""What happens when the program itself is wrong: it ends with an error, without showing session text on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from context_tui.tui import app as application
+from context_tui.tui.screens.background import Background
+from tests.tui.fakes import drawn, until
+from tests.tui.inspecting import app, inspector, opened, session
+
+
+def test_a_crash_is_an_error_and_prints_no_locals(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Crashes(application.ContextTuiApp):
+        CSS_PATH = application.__file__.replace("app.py", "app.tcss")
+
+        def begin(self) -> None:
+            secret = "SECRET of the session"
+            raise KeyError(len(secret))
+
+        def run(self, **options: object) -> None:
+            super().run(headless=True)
+
+    monkeypatch.setattr(application, "ContextTuiApp", Crashes)
+    with pytest.raises(KeyError):
+        application.run(session())
+    assert "SECRET" not in "".join(capsys.readouterr())
+
+
+async def test_a_failing_thread_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_tui.tui.screens.background.breakdown", lambda *_: 1 / 0)
+    running = app()
+    async with running.run_test(size=(120, 40), notifications=True) as pilot:
+        await opened(pilot)
+        await until(pilot, lambda: "could not" in drawn(running))
+        assert "could not break the context down: ZeroDivisionError" in " ".join(drawn(running).split())
+        assert isinstance(inspector(running), Background) and running.is_running

@@ -1,0 +1,127 @@
+"""Pictures of the inspector. Whoever changes one looks at it: each test says what is to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.view import Spot
+from context_tui.tui.widgets.timeline import Timeline
+from tests.tui.fakes import until
+from tests.tui.inspecting import inspector, session, settled
+
+Snap = Callable[..., bool]
+Steps = Callable[[Pilot[Any]], Awaitable[None]]
+
+
+def running(pilot: Pilot[Any]) -> ContextTuiApp:
+    app = pilot.app
+    assert isinstance(app, ContextTuiApp)
+    return app
+
+
+def after(*actions: str, spot: Spot | None = None, key: str = "") -> Steps:
+    """Settle, select, run the inspector's actions, press a key, settle."""
+
+    async def steps(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        screen = inspector(running(pilot))
+        if spot is not None:
+            screen.query_one(Timeline).select(spot)
+        for action in actions:
+            await screen.run_action(action)
+            await settled(pilot)
+        if key:
+            await pilot.press(key)
+        await settled(pilot)
+
+    return steps
+
+
+def test_wide_dark(snap_compare: Snap) -> None:
+    """Header, timeline with marks and bars, map, detail of a cleared result, scoreboard, sliders and curve."""
+    app = ContextTuiApp(session())
+    assert snap_compare(app, terminal_size=(140, 44), run_before=after(spot=Spot(4, 7)))
+
+
+def test_wide_light(snap_compare: Snap) -> None:
+    """The same on a light background: everything is readable."""
+    app = ContextTuiApp(session(), theme="light")
+    assert snap_compare(app, terminal_size=(140, 44), run_before=after(spot=Spot(4, 7)))
+
+
+def test_small(snap_compare: Snap) -> None:
+    """80 x 24: timeline and panel share the screen, the footer fits, nothing is cut in half."""
+    assert snap_compare(ContextTuiApp(session()), terminal_size=(80, 24), run_before=after())
+
+
+def test_smallest(snap_compare: Snap) -> None:
+    """60 x 20: still usable."""
+    assert snap_compare(ContextTuiApp(session()), terminal_size=(60, 20), run_before=after())
+
+
+def test_small_detail(snap_compare: Snap) -> None:
+    """80 x 24 with the message in place of the timeline."""
+    app = ContextTuiApp(session())
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(key="space", spot=Spot(1)))
+
+
+def test_as_of_a_compaction(snap_compare: Snap) -> None:
+    """Rows before the compaction and after the point are dim with < and >; a rule says where it was compacted."""
+    app = ContextTuiApp(session(compacted=True))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", spot=Spot(36)))
+
+
+def test_summarised(snap_compare: Snap) -> None:
+    """defect-compact: S marks up to the boundary, = in the tail."""
+    app = ContextTuiApp(session(), policy="defect-compact", params={"threshold": 12_000})
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(30)))
+
+
+def test_finding(snap_compare: Snap) -> None:
+    """Matching rows are shaded, the count is told, and the text is marked in the detail."""
+
+    async def steps(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        screen = inspector(running(pilot))
+        await pilot.press("slash")
+        screen.query_one(Input).cursor_blink = False
+        screen.query_one(Input).value = "rotate"
+        await until(pilot, lambda: screen.hunt.ended)
+        await pilot.press("enter")
+        await settled(pilot)
+
+    assert snap_compare(ContextTuiApp(session()), terminal_size=(120, 40), run_before=steps)
+
+
+def test_breakdown(snap_compare: Snap) -> None:
+    """Where did it go, in place of the detail."""
+    assert snap_compare(ContextTuiApp(session()), terminal_size=(120, 40), run_before=after("breakdown"))
+
+
+def test_filters(snap_compare: Snap) -> None:
+    """The list of conditions over a dimmed inspector."""
+    assert snap_compare(ContextTuiApp(session()), terminal_size=(100, 44), run_before=after("filter"))
+
+
+def test_empty(snap_compare: Snap) -> None:
+    """A session without messages says so, and nothing looks broken."""
+    assert snap_compare(ContextTuiApp(session(0)), terminal_size=(100, 30), run_before=after())
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
+def test_sixteen_colours(snap_compare: Snap, theme: str) -> None:
+    """As under NO_COLOR: the cursor is told by being reversed."""
+    app = ContextTuiApp(session(), theme=theme)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(4, 7)))
+
+
+def test_plain_characters(snap_compare: Snap) -> None:
+    """--ascii: no character that is not on a keyboard."""
+    app = ContextTuiApp(session(compacted=True), ascii=True)
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(28)))

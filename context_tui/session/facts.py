@@ -10,70 +10,27 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from context_tui.session import markers
-from context_tui.session.jsontext import compact_json, loads, utf8_len
-
-
-class Role(IntEnum):
-    """Who a message is from; SYSTEM is one in the middle of a history (a leading one is the session's prompt)."""
-
-    USER = 0
-    ASSISTANT = 1
-    SYSTEM = 2
-
-
-class Kind(IntEnum):
-    """What a block is; OTHER is hosted activity and anything unknown, which no ruler sees."""
-
-    TEXT = 0
-    THINKING = 1
-    TOOL_USE = 2
-    TOOL_RESULT = 3
-    IMAGE = 4
-    OTHER = 5
-
-
-class RecordKind(IntEnum):
-    """What became of a record: these three counts add up to the number of records."""
-
-    MESSAGE = 0
-    SIDE = 1
-    PROBLEM = 2
-
-
-class BlockFlag:
-    """What is known of a block's text without reading it: bits of a plain integer (an IntFlag costs 1 µs a use)."""
-
-    INJECTED = 1  # the runtime put it there, nobody typed it
-    ERROR = 2  # is_error
-    BODY_JSON = 4  # a tool_result body that is neither text nor a list of blocks
-    BODY_LIST = 8  # a tool_result body that is a list of only text and image objects
-    DEFECT_CLEARED = 16  # the body is exactly defect's placeholder, as text
-    KODA_CLEARED = 32  # the text is exactly koda's stub
-    DEFECT_SUMMARY = 64  # a text that starts with defect's summary prefix
-    UNKNOWN_SIZE = 128  # rulers cannot see it: hidden thinking, encrypted or binary parts
-    HAS_IMAGE = 256  # a tool_result with an image in it
-
-
-class MessageFlag:
-    """What is known of a message beyond its role: bits of a plain integer."""
-
-    TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
-    SUMMARY = 2  # the summary of an earlier compaction
-    SYNTHETIC = 4  # written by the client, not by a model
-    NOT_SENT = 8  # in the file, never in the model's context
-    SIDECHAIN = 16  # of another agent's context
-    REWOUND = 32  # on a branch that was left
-
+from context_tui.session.bodies import Measure, measure_body
+from context_tui.session.bodies import image_bytes as image_bytes
+from context_tui.session.bodies import is_block_list as is_block_list
+from context_tui.session.columns import block_appender, message_appender, record_appender
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.kinds import BlockFlag as BlockFlag
+from context_tui.session.kinds import Kind as Kind
+from context_tui.session.kinds import MessageFlag as MessageFlag
+from context_tui.session.kinds import RecordKind as RecordKind
+from context_tui.session.kinds import Role as Role
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
-_TEXT, _TOOL_USE, _TOOL_RESULT, _USER = int(Kind.TEXT), int(Kind.TOOL_USE), int(Kind.TOOL_RESULT), int(Role.USER)
+_TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
+    int(kind) for kind in (Kind.TEXT, Kind.THINKING, Kind.TOOL_USE, Kind.TOOL_RESULT)
+)
+_USER = int(Role.USER)
 
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile"})
-_CUT_HEAD, _CUT_TAIL = 500, 200
 
 
 @dataclass(slots=True)
@@ -175,33 +132,19 @@ class Facts:
         self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
         self.input_includes_cache = False  # how this provider reports input tokens to a runtime
 
+        self._append_record, self._append_message = record_appender(self), message_appender(self)
+        self._append = block_appender(self)
+
     def __len__(self) -> int:
         return len(self.role)
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
         """Begin a message; returns its index."""
-        self.role.append(role)
-        self.flags.append(flags)
-        self.time.append(time)
-        for column in (self.first_block, self.last_block, self.first_record, self.last_record):
-            column.append(-1)
-        return len(self.role) - 1
+        return self._append_message(role, flags, time)
 
     def add_record(self, place: int, length: int, kind: int, message: int = -1) -> int:
         """Account for a record, as part of *message* if it is one; returns its row."""
-        row = len(self.record_kind)
-        self.record_place.append(place)
-        self.record_length.append(length)
-        self.record_kind.append(kind)
-        self.record_message.append(message)
-        self.record_next.append(-1)
-        if message >= 0:
-            if self.first_record[message] < 0:
-                self.first_record[message] = row
-            else:
-                self.record_next[self.last_record[message]] = row
-            self.last_record[message] = row
-        return row
+        return self._append_record(place, length, kind, message)
 
     def drop_last_record(self) -> None:
         """Take back the last record, which must be part of no message."""
@@ -220,63 +163,74 @@ class Facts:
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         """Measure one Anthropic-shaped block and append it to *message*; returns its row."""
-        tool = call = path = -1
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
+        if name == "tool_result":
+            body = measure_body(block.get("content"))
+            return self.add_result(message, block.get("tool_use_id"), bool(block.get("is_error")), body, flags)
         if name == "text":
-            kind = _TEXT
-            body = block.get("text")
-            if not isinstance(body, str):
-                body = ""
-            size = text = len(body) if body.isascii() else utf8_len(body)
-            if body.startswith("["):
-                flags |= self._summary_flag(message, body)
-        elif name == "tool_result":
-            kind = _TOOL_RESULT
-            body = _measure_body(block.get("content"))
-            return self._add_result(message, block.get("tool_use_id"), bool(block.get("is_error")), flags, body)
-        elif name == "tool_use":
-            kind = _TOOL_USE
-            tool_name = str(block.get("name") or "")
-            arguments = block.get("input")
-            text = len(compact_json(arguments if arguments is not None else {}))
-            size = utf8_len(tool_name) + text
-            tool = self._intern(tool_name, self.tools, self._tool_ids)
-            call = self._call(block.get("id"))
-            if tool_name in READ_TOOLS and isinstance(arguments, dict):
-                target = arguments.get("file_path") or arguments.get("path")
-                if isinstance(target, str):
-                    path = self._intern(target, self.paths, self._path_ids)
-            self.call_use[call] = len(self.kind)
-        else:
-            kind, size, text, more = self._rare(block, name)
-            flags |= more
+            text = block.get("text")
+            return self.add_text(message, text if isinstance(text, str) else "", flags)
+        if name == "tool_use":
+            return self.add_call(message, block.get("id"), str(block.get("name") or ""), block.get("input"), flags)
+        if name == "thinking":
+            thinking, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")
+            return self.add_thinking(message, thinking, signature, flags)
+        kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
+        self._begin_turn(message, flags)
+        return self._append(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
-        if not injected and self.role[message] == _USER and not self.flags[message] & MessageFlag.SUMMARY:
+    def add_text(self, message: int, body: str, flags: int = 0) -> int:
+        """Append a text to *message*; returns its row."""
+        size = len(body) if body.isascii() else utf8_len(body)
+        if body.startswith("["):
+            flags |= self._summary_flag(message, body)
+        self._begin_turn(message, flags)
+        return self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
+
+    def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
+        """Append visible thinking to *message*, or what stands in the place of hidden; returns its row."""
+        text = utf8_len(thinking)
+        if not text:
+            flags |= BlockFlag.UNKNOWN_SIZE
+        self._begin_turn(message, flags)
+        return self._append(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
+
+    def add_call(self, message: int, call_id: object, name: str, arguments: Any, flags: int = 0) -> int:
+        """Append a tool_use to *message*; returns its row."""
+        text = len(compact_json(arguments if arguments is not None else {}))
+        call, path = self._call(call_id), -1
+        if name in READ_TOOLS and isinstance(arguments, dict):
+            target = arguments.get("file_path") or arguments.get("path")
+            if isinstance(target, str):
+                path = self._intern(target, self.paths, self._path_ids)
+        self._begin_turn(message, flags)
+        tool = self._intern(name, self.tools, self._tool_ids)
+        self.call_use[call] = row = self._append(
+            message, _TOOL_USE, flags, utf8_len(name) + text, text, 0, 0, tool, call, path
+        )
+        return row
+
+    def _begin_turn(self, message: int, flags: int) -> None:
+        """A block that is neither a result nor injected begins a turn, in a user message that is no summary."""
+        if (
+            self.role[message] == _USER
+            and not flags & BlockFlag.INJECTED
+            and not self.flags[message] & MessageFlag.SUMMARY
+        ):
             self.flags[message] |= MessageFlag.TURN_START
-        return self._append(message, kind, flags, size, text, 0, 0, tool, call, path)
 
-    def add_raw_result(self, message: int, call_id: object, is_error: bool, content: bytes) -> int:
-        """Append a tool_result whose content is still JSON text; most need no decoding to be measured."""
-        return self._add_result(message, call_id, is_error, 0, _measure_raw_body(content))
-
-    def _add_result(self, message: int, call_id: object, is_error: bool, flags: int, body: Measure) -> int:
+    def add_result(self, message: int, call_id: object, is_error: bool, body: Measure, flags: int = 0) -> int:
+        """Append a tool_result whose body has been measured to *message*; returns its row."""
         call = self._call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
         size, text, json_size, cut, more = body
         flags |= more | BlockFlag.ERROR if is_error else more
-        self.call_result[call] = len(self.kind)
-        return self._append(message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1)
-
-    def _rare(self, block: dict[str, Any], name: object) -> tuple[int, int, int, int]:
-        """Kind, ruler bytes, text bytes and flags of thinking, images, and what no ruler knows."""
-        if name == "thinking":
-            text = utf8_len(str(block.get("thinking") or ""))
-            size = text + utf8_len(str(block.get("signature") or ""))
-            return Kind.THINKING, size, text, 0 if text else BlockFlag.UNKNOWN_SIZE
-        kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
-        return kind, 0, 0, BlockFlag.UNKNOWN_SIZE
+        self.call_result[call] = row = self._append(
+            message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
+        )
+        return row
 
     def _summary_flag(self, message: int, body: str) -> int:
         """Mark *message* as a summary where its text starts as one; returns the block's flag."""
@@ -303,7 +257,7 @@ class Facts:
 
     def copy_result(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a tool_result of other facts to *message* with another body; returns its row."""
-        size, text, json_size, cut, flags = _measure_body(body)
+        size, text, json_size, cut, flags = measure_body(body)
         flags |= source.block_flags[row] & (BlockFlag.ERROR | BlockFlag.INJECTED)
         return self._copy(message, source, row, size, text, json_size, cut, flags)
 
@@ -321,39 +275,6 @@ class Facts:
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
         return self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
-
-    def _append(
-        self,
-        message: int,
-        kind: int,
-        flags: int,
-        size: int,
-        text: int,
-        json_size: int,
-        cut: int,
-        tool: int,
-        call: int,
-        path: int,
-    ) -> int:
-        row = len(self.kind)
-        self.block_message.append(message)
-        self.block_next.append(-1)
-        self.kind.append(kind)
-        self.block_flags.append(flags)
-        self.size.append(size)
-        self.text_bytes.append(text)
-        self.json_bytes.append(json_size)
-        self.cut.append(cut)
-        self.tool.append(tool)
-        self.call.append(call)
-        self.path.append(path)
-        last = self.last_block[message]
-        if last < 0:
-            self.first_block[message] = row
-        else:
-            self.block_next[last] = row
-        self.last_block[message] = row
-        return row
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Rows of the blocks of *message*, in order."""
@@ -404,80 +325,3 @@ class Facts:
     def call_row(self, call_id: str) -> int:
         """Row of *call_id* in ``calls``, or -1."""
         return self._call_ids.get(call_id, -1)
-
-
-def is_block_list(content: object) -> bool:
-    """Whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
-    return isinstance(content, list) and all(
-        isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
-    )
-
-
-def image_bytes(block: dict[str, Any]) -> int:
-    """Length of an image's base64 string or URL, in bytes."""
-    source = block.get("source")
-    if not isinstance(source, dict):
-        return 0
-    data = source.get("data") if source.get("data") is not None else source.get("url")
-    return utf8_len(data) if isinstance(data, str) else 0
-
-
-Measure = tuple[int, int, int, int, int]
-"""Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
-
-
-def _measure_raw_body(raw: bytes) -> Measure:
-    """Measure a body that is JSON text: a plain string with only two-byte escapes by counting, anything else decoded.
-
-    Such a string is its own compact JSON, and every escape stands for one byte. A run of n backslashes starts
-    ceil(n / 2) escapes.
-    """
-    if raw[:1] != b'"' or raw[:2] == b'"[' or b"\\u" in raw or b"\\/" in raw:
-        return _measure_body(loads(raw))
-    size = len(raw) - 2 - raw.count(b"\\") + raw.count(b"\\\\")
-    return size, size, len(raw), 0 if raw.isascii() else _cut_shifts(raw), 0
-
-
-def _measure_body(content: object) -> Measure:
-    """Measure a decoded body."""
-    flags = 0
-    if content is None:
-        content = ""
-    if isinstance(content, str):
-        encoded = compact_json(content)
-        size = text = len(content) if content.isascii() else utf8_len(content)
-        if content.startswith("["):
-            if content == markers.DEFECT_PLACEHOLDER:
-                flags |= BlockFlag.DEFECT_CLEARED
-            elif content == markers.KODA_STUB:
-                flags |= BlockFlag.KODA_CLEARED
-    else:
-        encoded = compact_json(content, sort_keys=True)
-        if is_block_list(content):
-            flags |= BlockFlag.BODY_LIST
-            parts: list[dict[str, Any]] = content  # type: ignore[assignment]
-            texts = [str(part.get("text") or "") for part in parts if part["type"] == "text"]
-            images = [image_bytes(part) for part in parts if part["type"] == "image"]
-            text = sum(map(utf8_len, texts))
-            size = text + sum(images)
-            if images:
-                flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
-            if texts and "".join(texts) == markers.KODA_STUB:
-                flags |= BlockFlag.KODA_CLEARED
-        else:
-            flags |= BlockFlag.BODY_JSON
-            size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else _cut_shifts(encoded), flags
-
-
-def _cut_shifts(encoded: bytes) -> int:
-    """How far agent-sdk's two cuts move to a character boundary: bytes back at 500, bytes forward at length - 200."""
-    if len(encoded) <= _CUT_HEAD:
-        return 0
-    back = forward = 0
-    while encoded[_CUT_HEAD - back] & 0xC0 == 0x80:
-        back += 1
-    tail = len(encoded) - _CUT_TAIL
-    while encoded[tail + forward] & 0xC0 == 0x80:
-        forward += 1
-    return back | forward << 2

@@ -44,15 +44,6 @@ class ApiMessage(msgspec.Struct):
     usage: ApiUsage | None = None
 
 
-class ResultBlock(msgspec.Struct):
-    """A block of a user message that holds nothing but tool results; the body stays JSON text."""
-
-    type: str
-    tool_use_id: str | None = None
-    is_error: bool | None = None
-    content: msgspec.Raw = msgspec.Raw(b'""')
-
-
 class Record(msgspec.Struct):
     """The fields of a line that matter here; ``toolUseResult`` is for the display and stays unread."""
 
@@ -99,7 +90,6 @@ _MARKUP = (
     *("Caveat: The messages below", "[Request interrupted"),
 )
 _decoder = msgspec.json.Decoder(Record)
-_result_decoder = msgspec.json.Decoder(list[ResultBlock])
 
 
 def decode(line: bytes | memoryview) -> Record:
@@ -109,7 +99,10 @@ def decode(line: bytes | memoryview) -> Record:
         ValueError: the line is not one JSON object.
     """
     try:
-        return _decoder.decode(line)
+        record = _decoder.decode(line)
+        if record.message is not None:
+            str(memoryview(record.message.content), "utf-8")  # msgspec has not looked at the bytes of what is raw
+        return record
     except (ValueError, RecursionError, UnicodeError):
         return from_object(loads(line))
 
@@ -159,18 +152,6 @@ def blocks(record: Record) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def results_only(record: Record) -> list[ResultBlock] | None:
-    """The blocks of a user record that holds nothing but tool results, bodies undecoded; None for any other."""
-    raw = record.message.content if record.message else b""
-    if b'"tool_result"' not in bytes(raw):
-        return None
-    try:
-        found = _result_decoder.decode(raw)
-    except (ValueError, RecursionError):
-        return None
-    return found if all(block.type == "tool_result" for block in found) else None
-
-
 def attachment_text(attachment: dict[str, Any]) -> str:
     """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
     if attachment.get("type") in NOT_SENT:
@@ -212,18 +193,14 @@ def is_result(block: dict[str, Any]) -> bool:
     return block.get("type") == "tool_result"
 
 
-def usage_of(record: Record) -> Usage | None:
-    """The recorded usage of an assistant record, normalised; None where there is none or the client made it up."""
-    message = record.message
-    if message is None or message.usage is None or message.model == "<synthetic>":
-        return None
-    usage = message.usage
+def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
+    """Recorded usage, normalised; None where nothing was sent. Output is trusted at the end of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour = min(written, split.ephemeral_1h_input_tokens or 0) if split else 0
     if fresh + read + written <= 0:
         return None
-    trusted = message.stop_reason is not None or _version(record.version) >= (2, 1, 62)
+    trusted = finished or _version(version) >= (2, 1, 62)
     return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, trusted)
 
 
@@ -233,23 +210,24 @@ def _version(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
 
 
-_days: dict[str, int] = {}
+_minutes: dict[str, int] = {}
 
 
 def milliseconds(timestamp: str | None) -> int:
-    """Epoch milliseconds of an ISO time, or -1. Days are cached, as parsing a time whole costs 4 µs."""
+    """Epoch milliseconds of an ISO time, or -1. Minutes are cached, as parsing a time whole costs 4 µs."""
     if not timestamp:
         return -1
     usual = len(timestamp) == 24 and timestamp[23] == "Z"
     try:
         if usual:
-            day = _days.get(timestamp[:10])
-            if day is not None:
-                hours = int(timestamp[11:13]) * 60 + int(timestamp[14:16])
-                return day + (hours * 60 + int(timestamp[17:19])) * 1000 + int(timestamp[20:23])
+            minute = _minutes.get(timestamp[:16])
+            if minute is not None:
+                return minute + int(timestamp[17:19]) * 1000 + int(timestamp[20:23])
         found = int(datetime.fromisoformat(timestamp).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return -1
-    if usual and len(_days) < 10_000:
-        _days[timestamp[:10]] = found - found % 86_400_000
+    if usual:
+        if len(_minutes) > 10_000:
+            _minutes.clear()
+        _minutes[timestamp[:16]] = found - found % 60_000
     return found

@@ -18,6 +18,7 @@ from context_tui.formats.base import Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code.usual import AT_ONCE, Line, usual_reader
 from context_tui.formats.lines import LineFile, objects_on
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
@@ -53,6 +54,7 @@ class ClaudeCodeScanner:
         self._boundary: Record | None = None
         self._leaf = -1
         self._leaves: list[int] = []  # where each epoch ended
+        self._read_usual = usual_reader(self)
 
     @property
     def progress(self) -> float:
@@ -61,26 +63,31 @@ class ClaudeCodeScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         self._file.refresh()
-        before, self._revised = len(self.facts), len(self.facts)
+        before, self._revised, steps = len(self.facts), len(self.facts), 0
         if self._torn and self._offset < self._file.size:
             self._untear()
-        data, size, steps = self._file.data, self._file.size, 0
-        find = data.find
+        data, size = self._file.data, self._file.size
+        usual = self._chain == self._info.id == MAIN
         while self._offset < size:
+            if deadline is not None and steps and time.perf_counter() > deadline:
+                break
+            steps += 1
+            if usual:
+                self._offset, taken = self._read_usual(data, self._offset)
+                self._line += taken
+                if taken == AT_ONCE or self._offset >= size:
+                    continue
             start = self._offset
-            end = find(b"\n", start)
+            end = data.find(b"\n", start)
             whole = end >= 0
             if not whole:
                 end = size
             self._read_line(data[start:end], start, whole)
             self._line += whole
             self._offset = min(end + 1, size)
-            steps += 1
             if self._main_began and self._chain != self._info.id:
                 self._start(MAIN)
                 return replace(self.advance(budget_s), revised_from=0)
-            if deadline is not None and steps & 15 == 0 and time.perf_counter() > deadline:
-                break
         ended = self._offset >= size
         alone = len(self.facts) == 0 and self._chain == MAIN and not self._main_began
         if ended and alone and self._first_sidechain is not None:
@@ -177,7 +184,7 @@ class ClaudeCodeScanner:
             self._main_began = True
         return chain != self._chain
 
-    def _new(self, role: Role, record: Record, flags: int = 0) -> int:
+    def _new(self, role: Role, record: Record | Line, flags: int = 0) -> int:
         message = self.facts.add_message(role, flags, records.milliseconds(record.timestamp))
         self._parent.append(self._node.get(record.parentUuid or "", -1))
         if self._boundary is not None:
@@ -202,16 +209,17 @@ class ClaudeCodeScanner:
             self.facts.add_block(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
-        if api.usage is not None:
+        if api.usage is not None and not synthetic:
             self._usage(message, record, api.usage.output_tokens or 0)
         return message
 
-    def _usage(self, message: int, record: Record, output: int) -> None:
+    def _usage(self, message: int, record: Record | Line, output: int) -> None:
         """Once per API message: of its lines, the last with the most output counts."""
         known = self._request.get(message)
         if known is not None and output <= known.output and known.output_trusted:
             return
-        usage = records.usage_of(record)
+        api = record.message
+        usage = records.usage_of(api.usage, api.stop_reason is not None, record.version) if api and api.usage else None
         if usage is None:
             return
         if known is None:
@@ -221,12 +229,6 @@ class ClaudeCodeScanner:
             known.take(usage)
 
     def _user(self, record: Record) -> int:
-        results = records.results_only(record)
-        if results and not record.isCompactSummary and not record.isVisibleInTranscriptOnly:
-            message = self._results_message(record, results[0].tool_use_id)
-            for result in results:
-                self.facts.add_raw_result(message, result.tool_use_id, bool(result.is_error), bytes(result.content))
-            return message
         found = records.blocks(record)
         if record.isCompactSummary:
             return self._summary(record, found)
@@ -252,7 +254,7 @@ class ClaudeCodeScanner:
         self._typed_below[self._parent[message]].append(message)
         return message
 
-    def _results_message(self, record: Record, call_id: object) -> int:
+    def _results_message(self, record: Record | Line, call_id: object) -> int:
         """All results that answer one assistant message are one user message."""
         facts = self.facts
         call = facts.call_row(call_id if isinstance(call_id, str) else "")

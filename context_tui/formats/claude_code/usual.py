@@ -1,0 +1,181 @@
+"""The usual records of a Claude Code file, in as little time as Python takes.
+
+Nine of ten lines are a block or two of an assistant, results that answer it, or a record that stands beside the
+conversation. Here they are decoded once, into just the fields that facts are made of; what a line has besides, and any
+line with something unusual about it, is left to :mod:`~context_tui.formats.claude_code.scan`. Both give the same facts.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, milliseconds
+from context_tui.session.bodies import measure_raw_body
+from context_tui.session.columns import message_appender, record_appender
+from context_tui.session.facts import RecordKind, Role
+
+if TYPE_CHECKING:
+    from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+
+BESIDE = SIDE_TYPES - {"system"}
+"""Types of records that leave no more than a link between others."""
+OF_ASSISTANT = frozenset({"text", "thinking", "tool_use"})
+COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
+AT_ONCE = 16
+"""Lines that are read before the clock is looked at."""
+
+Buffer = bytes | mmap.mmap
+_MESSAGE, _SIDE, _USER, _ASSISTANT = (
+    int(kind) for kind in (RecordKind.MESSAGE, RecordKind.SIDE, Role.USER, Role.ASSISTANT)
+)
+
+
+class Block(msgspec.Struct, gc=False):
+    """A block of a message; the body of a tool_result stays JSON text."""
+
+    type: str
+    text: str | None = None
+    tool_use_id: str | None = None
+    content: msgspec.Raw = msgspec.Raw(b'""')
+    is_error: bool | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class Message(msgspec.Struct, gc=False):
+    """The API message of a record."""
+
+    model: str | None = None
+    id: str | None = None
+    role: str | None = None
+    content: list[Block] | str | None = None
+    stop_reason: str | None = None
+    usage: ApiUsage | None = None
+
+
+class Line(msgspec.Struct, gc=False):
+    """A line, in the order in which its fields are written."""
+
+    parentUuid: str | None = None
+    isSidechain: bool = False
+    version: str | None = None
+    message: Message | None = None
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
+    isCompactSummary: bool = False
+    isVisibleInTranscriptOnly: bool = False
+    isApiErrorMessage: bool = False
+
+
+def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
+    """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
+
+    Everything that the loop touches is looked up here, once.
+    """
+    facts, node, parents = scanner.facts, scanner._node, scanner._parent
+    decode, begin_message, add_record = (
+        msgspec.json.Decoder(Line).decode,
+        message_appender(facts),
+        record_appender(facts),
+    )
+    add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
+    requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
+    call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
+
+    def begin(role: int, record: Line) -> int:
+        message = begin_message(role, 0, milliseconds(record.timestamp))
+        parents.append(node.get(record.parentUuid or "", -1))
+        if scanner._boundary is not None:
+            scanner._compacted(message, scanner._boundary)
+        return message
+
+    def read(data: Buffer, start: int) -> tuple[int, int]:
+        find = data.find
+        for count in range(AT_ONCE):
+            end = find(b"\n", start)
+            if end < 0:
+                return start, count
+            try:
+                record = decode(data[start:end])
+            except (ValueError, RecursionError):
+                return start, count
+            what, api = record.type, record.message
+            if record.isSidechain:
+                return start, count
+
+            if what == "user":
+                blocks = api.content if api is not None else None
+                if type(blocks) is not list or record.isCompactSummary or record.isVisibleInTranscriptOnly:
+                    return start, count
+                try:
+                    bodies = [measure_raw_body(bytes(block.content)) for block in blocks if block.type == "tool_result"]
+                except ValueError:
+                    return start, count
+                if not bodies or len(bodies) != len(blocks):
+                    return start, count
+                call = call_row(blocks[0].tool_use_id or "")
+                use = call_use[call] if call >= 0 else -1
+                owner = block_message[use] if use >= 0 else -1
+                message = results_of.get(owner, -1) if owner >= 0 else -1
+                if message < 0:
+                    message = begin(_USER, record)
+                    if owner >= 0:
+                        results_of[owner] = message
+                        parents[message] = owner
+                elif message < scanner._revised:
+                    scanner._revised = message
+                for block, body in zip(blocks, bodies, strict=True):
+                    add_result(message, block.tool_use_id, bool(block.is_error), body)
+
+            elif what == "assistant":
+                blocks = api.content if api is not None else None
+                if api is None or type(blocks) is not list or not api.id or record.isApiErrorMessage:
+                    return start, count
+                if api.model == "<synthetic>" or not all([block.type in OF_ASSISTANT for block in blocks]):
+                    return start, count
+                message = of_id.get(api.id, -1)
+                if message < 0:
+                    message = of_id[api.id] = begin(_ASSISTANT, record)
+                elif message < scanner._revised:
+                    scanner._revised = message
+                for block in blocks:
+                    if block.type == "tool_use":
+                        add_call(message, block.id, block.name or "", block.input)
+                    elif block.type == "text":
+                        add_text(message, block.text or "")
+                    else:
+                        add_thinking(message, block.thinking or "", block.signature or "")
+                if api.model:
+                    facts.model = api.model
+                if api.usage is not None:
+                    output = api.usage.output_tokens or 0
+                    known = requests.get(message)  # most lines of a message repeat the usage of its first
+                    if known is None or output > known.output or not known.output_trusted:
+                        scanner._usage(message, record, output)
+
+            elif what in BESIDE or (what == "system" and record.subtype not in COMPACTIONS):
+                add_record(start, end - start, _SIDE, -1)
+                if record.uuid:
+                    node[record.uuid] = node.get(record.parentUuid or "", -1)
+                start = end + 1
+                continue
+            else:
+                return start, count
+
+            add_record(start, end - start, _MESSAGE, message)
+            if record.uuid:
+                node[record.uuid] = message
+            scanner._leaf = message
+            start = end + 1
+        return start, AT_ONCE
+
+    return read

@@ -1,0 +1,97 @@
+"""Bodies of tool results: what their text takes in the systems that are reproduced, without keeping it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from context_tui.session import markers
+from context_tui.session.jsontext import compact_json, loads, utf8_len
+from context_tui.session.kinds import BlockFlag
+
+Measure = tuple[int, int, int, int, int]
+"""Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
+
+_CUT_HEAD, _CUT_TAIL = 500, 200
+_odd_escape = re.compile(rb"\\[u/\\]").search
+"""Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
+
+
+def is_block_list(content: object) -> bool:
+    """Whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
+    return isinstance(content, list) and all(
+        isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
+    )
+
+
+def image_bytes(block: dict[str, Any]) -> int:
+    """Length of an image's base64 string or URL, in bytes."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return 0
+    data = source.get("data") if source.get("data") is not None else source.get("url")
+    return utf8_len(data) if isinstance(data, str) else 0
+
+
+def measure_raw_body(raw: bytes) -> Measure:
+    """Measure a body that is JSON text. A plain string with only two-byte escapes is its own compact JSON, and every
+    escape in it stands for one byte, so it is measured by counting; anything else is decoded.
+
+    Raises:
+        ValueError: it is not JSON, or not UTF-8.
+    """
+    if raw[:1] != b'"' or raw[1:2] == b"[" or _odd_escape(raw):
+        return measure_body(loads(raw))
+    size = len(raw) - 2 - raw.count(b"\\")
+    if raw.isascii():
+        return size, size, len(raw), 0, 0
+    try:
+        str(raw, "utf-8")  # msgspec does not look at the bytes of what it leaves undecoded
+    except UnicodeDecodeError:
+        return measure_body(loads(raw))
+    return size, size, len(raw), _cut_shifts(raw), 0
+
+
+def measure_body(content: object) -> Measure:
+    """Measure a decoded body."""
+    flags = 0
+    if content is None:
+        content = ""
+    if isinstance(content, str):
+        encoded = compact_json(content)
+        size = text = len(content) if content.isascii() else utf8_len(content)
+        if content.startswith("["):
+            if content == markers.DEFECT_PLACEHOLDER:
+                flags |= BlockFlag.DEFECT_CLEARED
+            elif content == markers.KODA_STUB:
+                flags |= BlockFlag.KODA_CLEARED
+    else:
+        encoded = compact_json(content, sort_keys=True)
+        if is_block_list(content):
+            flags |= BlockFlag.BODY_LIST
+            parts: list[dict[str, Any]] = content  # type: ignore[assignment]
+            texts = [str(part.get("text") or "") for part in parts if part["type"] == "text"]
+            images = [image_bytes(part) for part in parts if part["type"] == "image"]
+            text = sum(map(utf8_len, texts))
+            size = text + sum(images)
+            if images:
+                flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
+            if texts and "".join(texts) == markers.KODA_STUB:
+                flags |= BlockFlag.KODA_CLEARED
+        else:
+            flags |= BlockFlag.BODY_JSON
+            size = text = len(encoded)
+    return size, text, len(encoded), 0 if encoded.isascii() else _cut_shifts(encoded), flags
+
+
+def _cut_shifts(encoded: bytes) -> int:
+    """How far agent-sdk's two cuts move to a character boundary: bytes back at 500, bytes forward at length - 200."""
+    if len(encoded) <= _CUT_HEAD:
+        return 0
+    back = forward = 0
+    while encoded[_CUT_HEAD - back] & 0xC0 == 0x80:
+        back += 1
+    tail = len(encoded) - _CUT_TAIL
+    while encoded[tail + forward] & 0xC0 == 0x80:
+        forward += 1
+    return back | forward << 2

@@ -1,4 +1,4 @@
-"""Real recordings, where they lie beside the checkout: every record accounted for, every sum right, every export whole."""
+"""Real recordings, where they lie beside the checkout: records accounted for, sums right, exports whole."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     for check in bad:
         talk(f"{check.severity}: {check.name}: {check.detail}")
     wrong = [check.name for check in bad if check.severity == "error"]
-    if wrong:
+    if wrong and summary.model:  # an extract quotes the recording, loops and all
         draft = _draft(summary.text)
         raise SummarizerError(
             f"the summary fails a check ({', '.join(wrong)}); nothing was written but the draft, {draft}"

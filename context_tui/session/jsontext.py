@@ -31,7 +31,7 @@ def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
 
 
 def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
-    """Decode one JSON text: strictly first, then as leniently as ``json`` (lone surrogates, NaN, a byte-order mark).
+    """Decode one JSON text: strictly first, then leniently (lone surrogates, NaN, a byte-order mark, broken UTF-8).
 
     Raises:
         ValueError: it is not JSON, or nested too deeply to read.
@@ -39,11 +39,19 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
     try:
         return decode(data)
     except (ValueError, RecursionError, UnicodeError):
-        text = data if isinstance(data, str) else bytes(data).decode("utf-8-sig", "surrogatepass")
+        text = data if isinstance(data, str) else _text_of(bytes(data))
         try:
             return _lenient.decode(text)
         except RecursionError:
             raise ValueError("nested too deeply") from None
+
+
+def _text_of(data: bytes) -> str:
+    """Bytes as text: lone surrogates stay, and what is no UTF-8 at all becomes U+FFFD."""
+    try:
+        return data.decode("utf-8-sig", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8-sig", "replace")
 
 
 def _integer(digits: str) -> int | float:
@@ -60,7 +68,7 @@ def loads_all(data: bytes | str) -> list[Any]:
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
-    text = data if isinstance(data, str) else data.decode("utf-8-sig", "surrogatepass")
+    text = data if isinstance(data, str) else _text_of(data)
     values: list[Any] = []
     at = 0
     while True:

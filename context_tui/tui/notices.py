@@ -12,7 +12,7 @@ from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
-FIRST_RUN = "1–7 choose a policy, ←→ change its value, } goes to where it would first fire, ? lists all keys"
+FIRST_RUN = "1–7 choose a policy, ←→ its value, } goes to where it first fires, ? helps"
 
 _fit = lru_cache(maxsize=8)(fit_at)
 

@@ -345,3 +345,14 @@ async def test_nothing_but_plain_characters_is_drawn_when_asked_for() -> None:
         await settled(pilot)
         inside = "".join(strip.text for strip in running.screen._compositor.render_strips())
         assert not {char for char in inside if ord(char) > 126}
+
+
+async def test_a_detail_that_was_hidden_is_there_when_it_is_shown() -> None:
+    running = app()
+    async with running.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        inspector(running).query_one(Timeline).select(Spot(1))
+        await settled(pilot)
+        await pilot.press("space")
+        await pilot.pause()
+        assert "call Read src/auth0.py" in drawn(running)

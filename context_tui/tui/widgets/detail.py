@@ -38,7 +38,7 @@ class Detail(ReadingPane):
     ]
 
     # Other lines need another scroll bar, but no new layout of the whole screen.
-    virtual_size = Reactive(Size(0, 0), repaint=False)
+    virtual_size = Reactive(Size(0, 0))
 
     @dataclass
     class Entered(Message):

@@ -125,6 +125,8 @@ def test_inspect_messages(run: Run, session: Path) -> None:
         "turn": 1,
         "tokens": 1_575,
         "in_context": True,
+        "recorded_tokens": None,
+        "believed_tokens": None,
         "blocks": [{"kind": "tool_result", "tokens": 1_575, "tool": f"Re{ESC}ad"}],
     }
     code, out, _ = run("inspect", session, "--messages")

@@ -9,6 +9,7 @@ from typing import Any
 from context_tui.cli.options import add_session, opened, parse, parser
 from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
+from context_tui.policies.firing import moments
 from context_tui.policies.moment import believed_at
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
@@ -107,8 +108,14 @@ def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
 
 
 def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, Any]]:
-    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4``."""
+    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4``.
+
+    Before each call to the model, what the runtimes would have believed their context to be stands beside what was
+    recorded for that call: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
+    """
     facts, turn, found = session.facts, 0, []
+    recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
+    looks = {moment.at: moment for moment in moments(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
         found.append(
@@ -118,6 +125,10 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
                 "turn": turn,
                 "tokens": message_tokens(facts, message),
                 "in_context": message in in_context,
+                "recorded_tokens": recorded.get(message),
+                "believed_tokens": {"defect": looks[message].believed, "agent-sdk": looks[message].input_tokens}
+                if message in looks
+                else None,
                 "blocks": [_block(facts, block) for block in facts.blocks_of(message)],
             }
         )
@@ -169,12 +180,17 @@ def show(session: Session, report: dict[str, Any]) -> None:
                 entry["turn"],
                 entry["role"],
                 entry["tokens"],
+                "" if entry["recorded_tokens"] is None else entry["recorded_tokens"],
+                "" if entry["believed_tokens"] is None else entry["believed_tokens"]["defect"],
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
             )
             for entry in report["timeline"]
         ]
-        table("timeline (estimated)", ("message", "turn", "role", "tokens", "in context", "blocks"), rows)
+        table("timeline", _TIMELINE, rows)
+
+
+_TIMELINE = ("message", "turn", "role", "est. tokens", "recorded", "believed", "in context", "blocks")
 
 
 def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:

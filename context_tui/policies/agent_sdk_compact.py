@@ -31,7 +31,7 @@ class AgentSdkCompact(LoopCurve):
     trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
 
     def trigger(self, moment: Moment, params: AgentSdkCompactParams) -> Trigger:
-        return sdk_trigger(moment, params.context_budget, "the budget", moment.input_includes_cache)
+        return sdk_trigger(moment, params.context_budget, "the budget")
 
     def plan(self, context: Context, params: AgentSdkCompactParams, moment: Moment) -> Plan:
         trigger, cut = self.trigger(moment, params), split(context, params.min_keep)

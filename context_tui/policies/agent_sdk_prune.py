@@ -31,15 +31,15 @@ class AgentSdkPruneParams(Params):
     preserve_tail: int = param(4, "messages at the end that are left alone", "messages", 0, 100_000)
 
 
-def sdk_trigger(moment: Moment, threshold: int, what: str, input_includes_cache: bool) -> Trigger:
+def sdk_trigger(moment: Moment, threshold: int, what: str) -> Trigger:
     """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
 
     At Anthropic these leave out cached tokens, so the reason names the real size too.
     """
-    if moment.recorded is None:
+    read = moment.input_tokens
+    if moment.recorded is None or read is None:
         return Trigger(False, "no recorded usage, and it looks at nothing else", None, threshold, "unknown")
     real = moment.recorded.context
-    read = real if input_includes_cache else moment.recorded.fresh
     fires = read > threshold
     reason = f"it reads {read:,} input tokens, {'above' if fires else 'not above'} {what} = {threshold:,}"
     if read != real:
@@ -59,7 +59,7 @@ class AgentSdkPrune(LoopCurve):
     def trigger(self, moment: Moment, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
         what = f"{params.threshold_pct} % of {params.context_budget:,}"
-        return sdk_trigger(moment, threshold, what, moment.input_includes_cache)
+        return sdk_trigger(moment, threshold, what)
 
     def plan(self, context: Context, params: AgentSdkPruneParams, moment: Moment) -> Plan:
         facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars

@@ -32,6 +32,13 @@ class Moment:
     forced: bool = False
     rewritten: bool = False
 
+    @property
+    def input_tokens(self) -> int | None:
+        """Input tokens of the last reply as agent-sdk reads them: at Anthropic without cached ones."""
+        if self.recorded is None:
+            return None
+        return self.recorded.context if self.input_includes_cache else self.recorded.fresh
+
 
 def believed_at(context: Context, position: int, request: int) -> int:
     """Baseline plus delta before *position* of the context, with the usage of *request* (-1: none) as the baseline."""

@@ -107,31 +107,23 @@ def test_damaged_samples(tmp_path: Path, sample: Path, draw: st.DataObject, comm
     survives(path, command)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    records=st.lists(
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-            lambda inner: (
-                st.lists(inner, max_size=4)
-                | st.dictionaries(
-                    st.sampled_from(
-                        "type message content id role usage tool_use_id input name text thinking signature source data uuid "
-                        "parentUuid isSidechain isMeta attachment compactMetadata subtype timestamp input_tokens".split()
-                    )
-                    | st.text(max_size=5),
-                    inner
-                    | st.sampled_from(
-                        ["user", "assistant", "system", "attachment", "text", "tool_use", "tool_result", "image"]
-                    ),
-                    max_size=6,
-                )
-            ),
-            max_leaves=25,
-        ),
-        max_size=12,
-    )
+NAMES = (
+    "type message content id role usage tool_use_id input name text thinking signature source data uuid parentUuid "
+    "isSidechain isMeta attachment compactMetadata subtype timestamp input_tokens"
+).split()
+TYPES = ["user", "assistant", "system", "attachment", "text", "tool_use", "tool_result", "image"]
+shapes = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=5), inner | st.sampled_from(TYPES), max_size=6)
+    ),
+    max_leaves=25,
 )
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(records=st.lists(shapes, max_size=12))
 def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
     path = tmp_path / "s.jsonl"
     first = b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"x"}}\n'

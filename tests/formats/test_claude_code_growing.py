@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,3 +225,89 @@ def test_a_main_record_without_content_beside_a_sidechain(tmp_path: Path) -> Non
     recording.user("aside", isSidechain=True, agentId="a")
     recording.line({"type": "user"})
     assert len(scan(scanner(recording.write(tmp_path)))) <= 1
+
+
+def line_by_line(path: Path) -> dict[str, Any]:
+    """The facts that the reader finds without its loop for usual lines."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("context_tui.formats.claude_code.scan.usual_reader", lambda scanner: lambda data, at: (at, 0))
+        return facts_of(scan(scanner(path)))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_usual_lines_are_read_like_any_other(tmp_path: Path, data: st.DataObject) -> None:
+    path = random_recording(data).write(tmp_path)
+    assert facts_of(scan(scanner(path))) == line_by_line(path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text"},
+        {"type": "text", "text": None},
+        {"type": "thinking", "thinking": None, "signature": None},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "tool_use"},
+        {"type": "tool_use", "id": None, "name": None, "input": None},
+        {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "a"}},
+        {"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "b", "file_path": ""}},
+        {"type": "tool_use", "id": "t", "name": "Bash", "input": "no object"},
+        {"type": "tool_use", "id": "t", "name": "Bash", "input": {"n": 10**25, "f": 1e16, "s": "\ud800"}},
+        {"type": "tool_result", "tool_use_id": "t", "content": "in an assistant message"},
+        {
+            "type": "text",
+            "text": "[Compacted context summary — earlier conversation was condensed to save context.]\nx",
+        },
+        {"type": "text", "text": "[Previous conversation summary]\nx"},
+        {"type": "fallback", "from": "a", "to": "b"},
+    ],
+)
+def test_blocks_are_read_alike(tmp_path: Path, block: dict[str, Any]) -> None:
+    recording = Recording()
+    recording.user("start")
+    recording.assistant(block)
+    recording.assistant(text("a"), block, id="m")
+    recording.user([block])
+    recording.results(result("t"), block)
+    path = recording.write(tmp_path)
+    assert facts_of(scan(scanner(path))) == line_by_line(path)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        "",
+        "plain",
+        'quo"te \\ back\\slash / \x00\x1f\x7f\n\t',
+        "é" * 600,
+        "\u2028 \U0001f600 \ud83d",
+        "[Old tool result content cleared]",
+        "[tool output cleared to save context — re-run the tool if its result is needed again]",
+        [],
+        [text("[Old tool "), text("result content cleared]")],
+        [text("a"), {"type": "image", "source": {"data": "AAAA"}}],
+        {"z": 1, "a": [1.0, 1e-7, None, True]},
+        12,
+        False,
+    ],
+)
+@pytest.mark.parametrize("escaped", [False, True])
+def test_bodies_are_read_alike(tmp_path: Path, body: Any, escaped: bool) -> None:
+    recording = Recording()
+    recording.assistant(call("t"))
+    recording.results(result("t", body), result("other", body, is_error=True))
+    if not escaped:
+        recording.lines = [
+            json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "surrogatepass")
+            for line in recording.lines
+        ]
+    path = recording.write(tmp_path)
+    session = scan(scanner(path))
+    assert facts_of(session) == line_by_line(path)
+    assert ct.tokens.estimate(ct.from_messages(session.to_messages())) == ct.tokens.estimate(session)
+    assert session.message(1)["content"][0].get("content") == body
+    own = ct.from_messages(session.to_messages()).facts
+    for column in ("size", "text_bytes", "json_bytes", "cut", "block_flags"):
+        assert list(getattr(own, column)) == list(getattr(session.facts, column)), column

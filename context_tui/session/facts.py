@@ -183,7 +183,7 @@ class Facts:
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
         """Append a text to *message*; returns its row."""
         size = len(body) if body.isascii() else utf8_len(body)
-        if body.startswith("["):
+        if body.startswith("[") or not message:
             flags |= self._summary_flag(message, body)
         self._begin_turn(message, flags)
         return self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
@@ -238,7 +238,9 @@ class Facts:
             if self.role[message] == Role.ASSISTANT:
                 self.flags[message] |= MessageFlag.SUMMARY
             return BlockFlag.DEFECT_SUMMARY
-        if body.startswith((markers.SDK_SUMMARY, markers.KODA_SUMMARY)) and self.first_block[message] < 0:
+        # Claude Code's words could be anyone's, so they count only where a history that was compacted begins.
+        marks = (markers.SDK_SUMMARY, markers.KODA_SUMMARY, *(() if message else (markers.CLAUDE_CODE_SUMMARY,)))
+        if body.startswith(marks) and self.first_block[message] < 0:
             self.flags[message] |= MessageFlag.SUMMARY
         return 0
 
@@ -310,8 +312,7 @@ class Facts:
     def _call(self, call_id: object) -> int:
         """Row of a call id, which anything may stand for in a broken file."""
         text = call_id if isinstance(call_id, str) else str(call_id or "")
-        row = self._call_ids.get(text)
-        return self._intern_call(text) if row is None else row
+        return self._intern_call(text)
 
     def _intern_call(self, call_id: str) -> int:
         row = self._call_ids.get(call_id)

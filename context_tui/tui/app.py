@@ -6,12 +6,16 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from threading import Thread
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -35,6 +39,9 @@ class Asked:
 
 class ContextTuiApp(App[None]):
     """Opens one session in the inspector, or a picker for several."""
+
+    class Imported(Message):
+        """Everything that the first screen needs is there."""
 
     TITLE = "context-tui"
     CSS_PATH = "app.tcss"
@@ -72,8 +79,17 @@ class ContextTuiApp(App[None]):
         yield Static(sanitize_line(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
-        """Paint, and only then import the rest: pydantic, the policies, the formats."""
-        self.call_after_refresh(self.begin)
+        """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile."""
+        self.call_after_refresh(Thread(target=self._import, name="import", daemon=True).start)
+
+    def _import(self) -> None:
+        with suppress(Exception):  # it is told by the import on the main thread
+            import context_tui.tui.screens.inspector  # noqa: F401
+        self.post_message(self.Imported())
+
+    @on(Imported)
+    def _imported(self) -> None:
+        self.begin()
 
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""

@@ -17,7 +17,7 @@ class Jump(NamedTuple):
 
 
 def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
-    """The points in order, each once; *fires* are those at which the policy's trigger begins to fire."""
+    """The points in order, each once, none before the first message; *fires*: where the trigger begins to fire."""
     found: dict[int, list[str]] = {}
     facts = session.facts
     for number, at in enumerate(fires):
@@ -28,7 +28,7 @@ def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
             found.setdefault(compaction.message, []).append(f"just before the recorded {what}")
     if peak := peak_of(session):
         found.setdefault(peak[0], []).append(f"the peak: {peak[1]:,} tokens recorded")
-    return [Jump(at, ", ".join(why)) for at, why in sorted(found.items())]
+    return [Jump(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
 
 
 @lru_cache(maxsize=4)

@@ -17,6 +17,8 @@ from context_tui.session.session import Session
 
 PREVIEW = 300
 """Characters of a preview; more never fits on a line."""
+UNSETTLED = 32
+"""Messages at the end of a session that is still being read which may yet change."""
 HUGE = 4_000_000
 """Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
 
@@ -115,6 +117,16 @@ class Reader:
             if each == row:
                 return block
         return {}
+
+    def follow(self, session: Session) -> Reader:
+        """A reader of the same session that has grown: what was read stays, but for the messages at the old end."""
+        other = Reader(session)
+        if session.facts is self.session.facts:
+            settled = len(self.session) - UNSETTLED
+            for key in list(self._previews.keys()):
+                if key[0] < settled:
+                    other._previews[key] = self._previews[key]
+        return other
 
     def at_hand(self, message: int) -> bool:
         """Whether the message has been read already."""

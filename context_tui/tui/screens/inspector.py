@@ -100,6 +100,7 @@ class InspectorScreen(Reacting):
             self.open(self.what)
         else:
             self.reading = True
+            set_title(self.query_one("#lines"), "timeline")
             self.query_one(HeaderBar).show(self.view.session, self.view.context)
             self.tell(notices.reading(self.view.session, 0.0))
             self.read_session(self.what)
@@ -232,10 +233,10 @@ class InspectorScreen(Reacting):
     def tell(self, words: str) -> None:
         """Say something unusual in the line above the timeline; nothing hides it."""
         if words != self._told:  # a line that comes or goes moves everything below it
-            self._told = words
             bar = self.query_one("#notice", Static)
-            bar.update(Content(sanitize_line(words)))
-            bar.display = bool(words)
+            one_line = self._told and words and max(len(self._told), len(words)) < bar.size.width
+            bar.update(Content(sanitize_line(words)), layout=not one_line)
+            self._told, bar.display = words, bool(words)
 
     # What the view depends on, and was computed off the paint path
 

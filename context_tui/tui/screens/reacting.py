@@ -20,7 +20,6 @@ from context_tui.tui.rows import Rows
 from context_tui.tui.screens.background import Blocks, Curve, Fires, Parts
 from context_tui.tui.screens.dialogs import Dialogs
 from context_tui.tui.searching import Found
-from context_tui.tui.text import Reader
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
@@ -91,14 +90,14 @@ class Reacting(Dialogs):
     @on(Read)
     def _read(self, event: Read) -> None:
         """Show what has been read so far."""
-        self.rows, self.reader = event.rows, Reader(event.session)
+        self.rows, self.reader = event.rows, self.reader.follow(event.session)
         if len(event.session) > MANY:
             gc.freeze()  # looking for garbage among a million numbers would be felt
         if event.end:
             self.open(event.session)
             return
         self.view = replace(self.view, session=event.session)
-        self.draw_timeline(self.spot)
+        self.query_one(Timeline).grow(self.rows, self.reader)
         self.tell(notices.reading(event.session, event.progress))
         if self.query_one(Detail).spot is None:
             self.draw_detail()

@@ -30,6 +30,8 @@ _PARTS = (
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
+UNSETTLED = 64
+"""Rows at the end of a session that is still being read which may yet change: results come in one by one."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
@@ -104,6 +106,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if cursor is not None and (not same or cursor != self.spot):
             self.select(cursor)
         self.refresh()
+
+    def grow(self, rows: Rows, reader: Reader) -> None:
+        """Show a session that is still being read: what is in sight is drawn again only where it may have changed."""
+        old, last = self._rows, len(self._rows) - UNSETTLED
+        same = (old.largest, self._columns(old)) == (rows.largest, self._columns(rows))
+        self._rows, self._reader = rows, reader
+        self.virtual_size = Size(self.scrollable_content_region.width, self.count)
+        if not same or self.scroll_offset.y + self.scrollable_content_region.height >= last:
+            self._generation += 1
+            self.refresh()
+
+    def _columns(self, rows: Rows) -> Columns:
+        turns = rows.turn[-1] if rows.turn else 0
+        return Columns.of(self.scrollable_content_region.width, len(rows.first), turns)
 
     def show_matches(self, matches: frozenset[Spot]) -> None:
         """Mark what was found."""
@@ -194,7 +210,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if block < WHOLE:
             label = _compaction_label(self._reader, -2 - block)
             return paint_rule(label, width, self._styles["rule"] + over)
-        columns = Columns.of(width, len(rows.first), rows.turn[-1])
+        columns = self._columns(rows)
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
         mark = self._marker.mark(message, block) if self._marker else NO_MARK

@@ -94,6 +94,7 @@ def test_plans_on_what_plans_left(tmp_path: Path) -> None:
     first = ct.apply(session, ct.plan(session, "defect-microcompact"))
     second = ct.apply(first, ct.plan(first, "defect-compact", threshold=1), "S")
     third = ct.apply(second, ct.plan(second, "defect-compact", threshold=8_000, assistant_boundary=True), "T")
+    assert third.facts.model == session.facts.model and third.window == session.window
     assert third.origin.startswith("defect-microcompact, defect-compact")
     assert SECRET in json.dumps(session.to_messages()), "the recording stays as it was"
     assert ct.tokens.estimate(ct.from_messages(third.to_messages())) == ct.tokens.estimate(third)

@@ -45,7 +45,7 @@ def session(tmp_path: Path) -> Path:
         recording.user(f"turn {turn}")
         recording.assistant(call(f"t{turn}", f"Re{ESC}ad", file_path=f"a{ESC}.py"), use=usage(100_000 + turn))
         recording.results(result(f"t{turn}", f"line {turn}\n" * 900))
-    recording.assistant(text("é done"), model=f"claude-{ESC}x", use=usage(130_000))
+    recording.assistant(text("é done"), model=f"claude-{ESC}é", use=usage(130_000))
     recording.line(b'{"type":"of-\x1b[2Jtomorrow"}'.replace(b"\x1b", b"\\u001b"))
     return recording.write(tmp_path)
 
@@ -97,7 +97,7 @@ def test_inspect_json(run: Run, session: Path) -> None:
         "path": str(session),
         "format": "claude-code",
         "id": "",
-        "model": f"claude-{ESC}x",
+        "model": f"claude-{ESC}é",
         "context_window": 200_000,
         "context_window_source": "model",
     }

@@ -127,6 +127,13 @@ def test_defect_thresholds(tmp_path: Path, window: int, believed: int, micro: bo
     assert ("background" in trigger.reason) is not hard
     absolute = ct.plan(session, "defect-compact", window=window, threshold=believed).trigger
     assert absolute.fires and absolute.threshold == believed
+    early = ct.plan(session, "defect-compact", window=window, threshold=believed + 1 - window // 2).trigger
+    assert early.fires and early.threshold == believed + 1 - window // 2
+
+
+def test_a_threshold_below_the_soft_one_counts(tmp_path: Path) -> None:
+    trigger = ct.plan(sized(tmp_path, 40_000), "defect-compact", threshold=50_000).trigger
+    assert not trigger.fires and trigger.threshold == 50_000
 
 
 def test_defect_ratios_are_parameters(tmp_path: Path) -> None:
@@ -177,6 +184,7 @@ def idle(folder: Path, seconds: int | None, *, replied: bool = True) -> Session:
 def test_koda_looks_at_idle_time(tmp_path: Path, seconds: int, fired: bool) -> None:
     trigger = ct.plan(idle(tmp_path, seconds), "koda-microcompact", at=2).trigger
     assert (trigger.fires, trigger.value, trigger.threshold) == (fired, seconds, 300)
+    assert ("has reached" if fired else "is below") in trigger.reason
 
 
 def test_koda_says_what_it_does_not_know(tmp_path: Path) -> None:

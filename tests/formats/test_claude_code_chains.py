@@ -300,6 +300,21 @@ def test_a_rewind_before_a_record_below_the_old_history(tmp_path: Path) -> None:
     assert words(session) == [SUMMARY, "three"]
 
 
+def test_the_live_branch_of_an_earlier_epoch(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("one")
+    fork = recording.assistant(text("reply one"))
+    first = recording.user("taken again")
+    recording.user("left", parent=fork)
+    recording.assistant(text("taken reply"), parent=first)
+    recording.boundary()
+    recording.summary()
+    recording.user("two")
+    session = recording.open(tmp_path)
+    assert words_at(session, 4) == ["one", "reply one", "taken again", "taken reply"]
+    assert words(session) == [SUMMARY, "two"]
+
+
 def words_at(session: Session, at: int) -> list[str]:
     return [message["content"][0]["text"] for message in session.to_messages(at)]
 
@@ -325,6 +340,7 @@ def test_a_boundary_without_a_summary(tmp_path: Path) -> None:
     recording.assistant(text("reply two"))
     session = recording.open(tmp_path)
     assert words(session) == ["two", "reply two"]
+    assert words_at(session, 2) == ["one", "reply one"]
 
 
 def test_every_compaction_counts_once(tmp_path: Path) -> None:

@@ -266,3 +266,18 @@ def test_no_claude_code_session_is_written_empty(tmp_path: Path) -> None:
         export(ct.from_messages([]), tmp_path / "out.jsonl", "claude-code")
     assert list(tmp_path.iterdir()) == []
     assert ClaudeCodeFormat().writable
+
+
+def test_a_koda_export_holds_this_session_and_nothing_else(tmp_path: Path) -> None:
+    import sqlite3
+
+    sample = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
+    for info in ct.sessions_in(sample):
+        session = ct.open_session(f"{sample}#{info.id}")
+        out = tmp_path / f"{info.id}.db"
+        written(session, out, "koda")
+        database = sqlite3.connect(out)
+        names = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        ids = {row for (row,) in database.execute("SELECT DISTINCT session_id FROM messages")}
+        database.close()
+        assert names <= {"sessions", "messages", "session_metadata", "sqlite_sequence"} and len(ids) == 1

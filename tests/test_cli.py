@@ -491,6 +491,14 @@ def test_a_closed_pipe_ends_silently(session: Path) -> None:
     running.stderr.close()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
+def test_a_full_disk_is_told(session: Path) -> None:
+    command = [sys.executable, "-m", "context_tui", "inspect", str(session)]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"context-tui: standard output: No space left on device\n")
+
+
 def test_an_interrupt_is_exit_130() -> None:
     running = process("inspect", "-", stdin=subprocess.PIPE)
     time.sleep(0.8)

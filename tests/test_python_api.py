@@ -45,14 +45,11 @@ def test_the_example(tmp_path: Path) -> None:
 
 
 def test_every_name_is_there_and_loaded_when_used() -> None:
-    assert (
-        sorted(ct.__all__)
-        == dir(ct)
-        == sorted(
-            "open_session from_messages sessions_in plan apply tokens Error UnreadableSession SeveralSessions PlanError "
-            "SummarizerError".split()
-        )
+    names = (
+        "Error PlanError SeveralSessions SummarizerError UnreadableSession "
+        "apply from_messages open_session plan sessions_in tokens"
     )
+    assert sorted(ct.__all__) == dir(ct) == names.split()
     for name in ct.__all__:
         assert inspect.getdoc(getattr(ct, name)), name
     with pytest.raises(AttributeError, match="nonsense"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EDQUOT, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -61,12 +62,15 @@ def main(argv: list[str] | None = None) -> int:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Nobody reads on: end silently, and keep Python from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # nobody reads on: end silently
         return ExitCode.DONE
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO):
+            _drop_output()
+            print(f"context-tui: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+            return ExitCode.FAILED
         return _crashed(error)
 
 
@@ -83,6 +87,11 @@ def _run(arguments: list[str]) -> int:
     command = import_module(f"context_tui.cli.{name}")
     code: int = command.run(arguments[1:] if first in COMMANDS else arguments)
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still to be written vanish, so that Python does not complain at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: Error) -> int:

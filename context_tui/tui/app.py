@@ -141,11 +141,9 @@ class ContextTuiApp(App[None]):
         for active in screen.active_bindings.values():
             binding = active.binding
             if binding.description and active.enabled and not binding.system:
-                about = binding.tooltip or binding.description
-
                 yield SystemCommand(
-                    binding.description,
-                    f"{about}  ({self.get_key_display(binding)})",
+                    binding.tooltip or binding.description,
+                    f"key: {self.get_key_display(binding)}",
                     lambda action=binding.action, node=active.node: self.call_later(self.run_action, action, node),
                 )
 

@@ -13,6 +13,7 @@ from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
 FIRST_RUN = "1–7 choose a policy, ←→ its value, } goes to where it first fires, ? helps"
+DEMO = "a sample session: ←→ moves the setting, 1–7 choose a policy, a applies it to a copy, ? lists all keys"
 
 _fit = lru_cache(maxsize=8)(fit_at)
 

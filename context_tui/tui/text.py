@@ -17,6 +17,8 @@ from context_tui.session.session import Session
 
 PREVIEW = 300
 """Characters of a preview; more never fits on a line."""
+LARGE = 250_000
+"""Bytes from which on only the message that was read last is kept."""
 UNSETTLED = 32
 """Messages at the end of a session that is still being read which may yet change."""
 HUGE = 4_000_000
@@ -97,17 +99,21 @@ class Reader:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._blocks: LRUCache[int, list[dict[str, Any]]] = LRUCache(64)
+        self._large: tuple[int, list[dict[str, Any]]] = (-1, [])
         self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """The blocks of a message with their full text; empty when they cannot be read any more."""
-        found = self._blocks.get(message)
+        found = self._large[1] if message == self._large[0] else self._blocks.get(message)
         if found is None:
             try:
                 found = self.session.content.blocks(message)
             except Exception:  # a file that went away or changed: the row says so, the program goes on
                 found = []
-            self._blocks[message] = found
+            if message_bytes(self.session.facts, message) > LARGE:
+                self._large = (message, found)
+            else:
+                self._blocks[message] = found
         return found
 
     def block(self, row: int) -> dict[str, Any]:
@@ -130,7 +136,7 @@ class Reader:
 
     def at_hand(self, message: int) -> bool:
         """Whether the message has been read already."""
-        return message in self._blocks
+        return message == self._large[0] or message in self._blocks
 
     def huge(self, message: int) -> bool:
         """Whether reading the message would be felt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
+from context_tui.session.memory import from_messages
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.dialogs import Dialogs
 from context_tui.tui.screens.filters import FilterScreen
@@ -282,7 +283,7 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        assert {binding.description for binding in KEYS} - {"Back"} <= offered | {"message"}  # type: ignore[union-attr]
+        assert {binding.tooltip for binding in KEYS} <= offered  # type: ignore[union-attr]
         await pilot.press("question_mark")
         assert isinstance(running.screen, HelpScreen)
 
@@ -356,3 +357,26 @@ async def test_a_detail_that_was_hidden_is_there_when_it_is_shown() -> None:
         await pilot.press("space")
         await pilot.pause()
         assert "call Read src/auth0.py" in drawn(running)
+
+
+async def test_a_huge_message_is_read_beside_the_screen() -> None:
+    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "cat huge"}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "0123456789\n" * 600_000}
+    made = from_messages([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}])
+    running = app(made)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert "Bash cat huge" in drawn(running) and "1,650,000" in drawn(running)
+        await until(pilot, lambda: screen.query_one(Detail).spot == Spot(1, 1))
+        await settled(pilot)
+        assert "0123456789" in drawn(running)
+
+
+async def test_the_demo_begins_where_something_is_cleared() -> None:
+    running = app(demo=True)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert screen.marker.mark(*screen.spot).word == "cleared"
+        assert "a sample session" in notice(screen)

@@ -112,9 +112,16 @@ class InspectorScreen(Reacting):
         self.reading = False
         view = replace(_view(session, self.asked), cursor=self.spot)
         if not self.touched:
-            view = replace(view, cursor=Spot(min(view.point, max(len(session) - 1, 0))))
+            view = replace(view, cursor=self._begin_at(view))
         self.show(view)
         self.fresh = True
+
+    def _begin_at(self, view: View) -> Spot:
+        """Where the cursor is when nobody moved it: at the point, in the demo at the last result that is cleared."""
+        if self.asked.demo and view.plan and view.plan.changes:
+            block = max(view.plan.changes)
+            return Spot(view.session.facts.block_message[block], block)
+        return Spot(min(view.point, max(len(view.session) - 1, 0)))
 
     def show(self, view: View) -> None:
         """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
@@ -186,7 +193,8 @@ class InspectorScreen(Reacting):
             self.find_fires(view)
         self.ask_for_curve()
         words = notices.notice(view, self.query_one(Timeline).count, self.points)
-        hint = notices.FIRST_RUN if self.fresh and not words and not self.has_class("-low") else ""
+        hint = notices.DEMO if self.asked.demo else notices.FIRST_RUN
+        hint = hint if self.fresh and not words and not self.has_class("-low") else ""
         self.tell(words or hint)
         self.query_one("#notice").set_class(bool(hint), "-hint")
 

@@ -66,6 +66,7 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
 class Minimap(Widget):
     """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
 
+    ALLOW_SELECT = False
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _PARTS}
 
     @dataclass

@@ -37,6 +37,7 @@ UNSETTLED = 64
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     """Rows of a session with their marks. It knows no policy: marks, rows and text are handed in by ``show``."""
 
+    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "message", key_display="↑↓", id="up", tooltip="Select the row above"),

@@ -13,6 +13,7 @@ Measure = tuple[int, int, int, int, int]
 """Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
 
 _CUT_HEAD, _CUT_TAIL = 500, 200
+_QUOTE, _BRACKET = b'"['
 _odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
 
@@ -40,7 +41,7 @@ def measure_raw_body(raw: bytes) -> Measure:
     Raises:
         ValueError: it is not JSON, or not UTF-8.
     """
-    if raw[:1] != b'"' or raw[1:2] == b"[" or _odd_escape(raw):
+    if raw[0] != _QUOTE or raw[1] == _BRACKET or _odd_escape(raw):
         return measure_body(loads(raw))
     size = len(raw) - 2 - raw.count(b"\\")
     if raw.isascii():

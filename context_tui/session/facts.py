@@ -177,7 +177,8 @@ class Facts:
             thinking, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")
             return self.add_thinking(message, thinking, signature, flags)
         kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
-        self._begin_turn(message, flags)
+        if self.role[message] == _USER:
+            self._begin_turn(message, flags)
         return self._append(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
@@ -185,7 +186,8 @@ class Facts:
         size = len(body) if body.isascii() else utf8_len(body)
         if body.startswith("[") or not message:
             flags |= self._summary_flag(message, body)
-        self._begin_turn(message, flags)
+        if self.role[message] == _USER:
+            self._begin_turn(message, flags)
         return self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
@@ -193,31 +195,29 @@ class Facts:
         text = utf8_len(thinking)
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
-        self._begin_turn(message, flags)
+        if self.role[message] == _USER:
+            self._begin_turn(message, flags)
         return self._append(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
 
     def add_call(self, message: int, call_id: object, name: str, arguments: Any, flags: int = 0) -> int:
         """Append a tool_use to *message*; returns its row."""
         text = len(compact_json(arguments if arguments is not None else {}))
-        call, path = self._call(call_id), -1
+        call, tool, path = self._call(call_id), self._tool_ids.get(name, -1), -1
+        if tool < 0:
+            tool = self._intern(name, self.tools, self._tool_ids)
         if name in READ_TOOLS and isinstance(arguments, dict):
             target = arguments.get("file_path") or arguments.get("path")
             if isinstance(target, str):
                 path = self._intern(target, self.paths, self._path_ids)
-        self._begin_turn(message, flags)
-        tool = self._intern(name, self.tools, self._tool_ids)
-        self.call_use[call] = row = self._append(
-            message, _TOOL_USE, flags, utf8_len(name) + text, text, 0, 0, tool, call, path
-        )
+        if self.role[message] == _USER:
+            self._begin_turn(message, flags)
+        size = text + (len(name) if name.isascii() else utf8_len(name))
+        self.call_use[call] = row = self._append(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
         return row
 
     def _begin_turn(self, message: int, flags: int) -> None:
-        """A block that is neither a result nor injected begins a turn, in a user message that is no summary."""
-        if (
-            self.role[message] == _USER
-            and not flags & BlockFlag.INJECTED
-            and not self.flags[message] & MessageFlag.SUMMARY
-        ):
+        """In a user message that is no summary, a block that is neither a result nor injected begins a turn."""
+        if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 
     def add_result(self, message: int, call_id: object, is_error: bool, body: Measure, flags: int = 0) -> int:
@@ -269,7 +269,7 @@ class Facts:
         tool = call = path = -1
         kind = source.kind[row]
         if source.call[row] >= 0:
-            call = self._intern_call(source.calls[source.call[row]])
+            call = self._call(source.calls[source.call[row]])
             column = self.call_use if kind == Kind.TOOL_USE else self.call_result
             column[call] = len(self.kind)
         if source.tool[row] >= 0:
@@ -312,13 +312,10 @@ class Facts:
     def _call(self, call_id: object) -> int:
         """Row of a call id, which anything may stand for in a broken file."""
         text = call_id if isinstance(call_id, str) else str(call_id or "")
-        return self._intern_call(text)
-
-    def _intern_call(self, call_id: str) -> int:
-        row = self._call_ids.get(call_id)
+        row = self._call_ids.get(text)
         if row is None:
-            row = self._call_ids[call_id] = len(self.calls)
-            self.calls.append(call_id)
+            row = self._call_ids[text] = len(self.calls)
+            self.calls.append(text)
             self.call_use.append(-1)
             self.call_result.append(-1)
         return row

@@ -197,17 +197,19 @@ def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | No
     """Recorded usage, normalised; None where nothing was sent. Output is trusted at the end of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
-    hour = min(written, split.ephemeral_1h_input_tokens or 0) if split else 0
+    hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
     if fresh + read + written <= 0:
         return None
-    trusted = finished or _version(version) >= (2, 1, 62)
-    return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, trusted)
+    if hour > written:
+        hour = written
+    return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, finished or _says_output(version))
 
 
 @lru_cache(maxsize=64)
-def _version(text: str | None) -> tuple[int, ...]:
-    parts = (text or "").split(".")
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
+def _says_output(version: str | None) -> bool:
+    """Whether a client of this version records the output of a message at each of its lines."""
+    parts = (version or "").split(".")
+    return all(part.isdigit() for part in parts) and tuple(int(part) for part in parts) >= (2, 1, 62)
 
 
 _minutes: dict[str, int] = {}

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, milliseconds
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, is_markup, milliseconds
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 BESIDE = SIDE_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""
-OF_ASSISTANT = frozenset({"text", "thinking", "tool_use"})
 COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
 AT_ONCE = 16
 """Lines that are read before the clock is looked at."""
@@ -37,7 +36,7 @@ _MESSAGE, _SIDE, _USER, _ASSISTANT = (
 class Block(msgspec.Struct, gc=False):
     """A block of a message; the body of a tool_result stays JSON text."""
 
-    type: str
+    type: Literal["text", "thinking", "tool_use", "tool_result"]
     text: str | None = None
     tool_use_id: str | None = None
     content: msgspec.Raw = msgspec.Raw(b'""')
@@ -74,6 +73,8 @@ class Line(msgspec.Struct, gc=False):
     isCompactSummary: bool = False
     isVisibleInTranscriptOnly: bool = False
     isApiErrorMessage: bool = False
+    isMeta: bool = False
+    origin: msgspec.Raw | None = None
 
 
 def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
@@ -113,41 +114,52 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                 return start, count
 
             if what == "user":
-                blocks = api.content if api is not None else None
-                if type(blocks) is not list or record.isCompactSummary or record.isVisibleInTranscriptOnly:
+                content = api.content if api is not None else None
+                if not content or record.isCompactSummary or record.isVisibleInTranscriptOnly:
                     return start, count
-                try:
-                    bodies = [measure_raw_body(bytes(block.content)) for block in blocks if block.type == "tool_result"]
-                except ValueError:
-                    return start, count
-                if not bodies or len(bodies) != len(blocks):
-                    return start, count
-                call = call_row(blocks[0].tool_use_id or "")
-                use = call_use[call] if call >= 0 else -1
-                owner = block_message[use] if use >= 0 else -1
-                message = results_of.get(owner, -1) if owner >= 0 else -1
-                if message < 0:
+                if isinstance(content, str):
+                    if record.isMeta or record.origin is not None or is_markup(content):
+                        return start, count
                     message = begin(_USER, record)
-                    if owner >= 0:
-                        results_of[owner] = message
-                        parents[message] = owner
-                elif message < scanner._revised:
-                    scanner._revised = message
-                for block, body in zip(blocks, bodies, strict=True):
-                    add_result(message, block.tool_use_id, bool(block.is_error), body)
+                    add_text(message, content)
+                    scanner._typed_below[parents[message]].append(message)
+                else:
+                    bodies = []
+                    try:
+                        for block in content:
+                            if block.type != "tool_result":
+                                return start, count
+                            bodies.append(measure_raw_body(bytes(block.content)))
+                    except ValueError:
+                        return start, count
+                    call = call_row(content[0].tool_use_id or "")
+                    use = call_use[call] if call >= 0 else -1
+                    owner = block_message[use] if use >= 0 else -1
+                    message = results_of.get(owner, -1) if owner >= 0 else -1
+                    if message < 0:
+                        message = begin(_USER, record)
+                        if owner >= 0:
+                            results_of[owner] = message
+                            parents[message] = owner
+                    elif message < scanner._revised:
+                        scanner._revised = message
+                    for block, body in zip(content, bodies, strict=True):
+                        add_result(message, block.tool_use_id, bool(block.is_error), body)
 
             elif what == "assistant":
-                blocks = api.content if api is not None else None
-                if api is None or type(blocks) is not list or not api.id or record.isApiErrorMessage:
+                if api is None or type(api.content) is not list or not api.id:
                     return start, count
-                if api.model == "<synthetic>" or not all([block.type in OF_ASSISTANT for block in blocks]):
+                if record.isApiErrorMessage or api.model == "<synthetic>":
                     return start, count
+                for block in api.content:
+                    if block.type == "tool_result":
+                        return start, count
                 message = of_id.get(api.id, -1)
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 elif message < scanner._revised:
                     scanner._revised = message
-                for block in blocks:
+                for block in api.content:
                     if block.type == "tool_use":
                         add_call(message, block.id, block.name or "", block.input)
                     elif block.type == "text":

@@ -90,7 +90,7 @@ def damaged(data: bytes, draw: st.DataObject) -> bytes:
     return data
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(recording=conversations(), draw=st.data(), command=st.sampled_from(COMMANDS))
 def test_damaged_recordings(tmp_path: Path, recording: Recording, draw: st.DataObject, command: list[str]) -> None:
     path = tmp_path / "s.jsonl"
@@ -122,7 +122,7 @@ shapes = st.recursive(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.lists(shapes, max_size=12))
 def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
     path = tmp_path / "s.jsonl"

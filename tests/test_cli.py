@@ -279,6 +279,16 @@ def test_apply_that_has_nothing_to_do(run: Run, session: Path, tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
+def test_an_extract_of_a_recording_that_repeats_itself(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    for _ in range(12):
+        recording.user("never touch the database in /srv/data/production.db, use the copy")
+        recording.assistant(text("understood"))
+    given = ("-P", "agent-sdk-compact", "-p", "min_keep=1", "-o", tmp_path / "out.jsonl")
+    code, out, err = run("apply", recording.write(tmp_path), *given)
+    assert code == 0 and "written" in out and "warning: no loop" in err and "error" not in err
+
+
 def test_where_apply_may_write(run: Run, session: Path, tmp_path: Path) -> None:
     before = session.read_bytes()
     taken = tmp_path / "taken"
@@ -499,12 +509,15 @@ def test_a_full_disk_is_told(session: Path) -> None:
     assert (done.returncode, done.stderr) == (1, b"context-tui: standard output: No space left on device\n")
 
 
-def test_an_interrupt_is_exit_130() -> None:
-    running = process("inspect", "-", stdin=subprocess.PIPE)
-    time.sleep(0.8)
+def test_an_interrupt_is_exit_130(tmp_path: Path) -> None:
+    running = process("inspect", "-", stdin=subprocess.PIPE, env=os.environ | {"TMPDIR": str(tmp_path)})
+    deadline = time.monotonic() + 20
+    while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.02)  # until it spools standard input
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
     assert (running.returncode, out, err) == (130, b"", b"context-tui: interrupted\n")
+    assert not any(tmp_path.iterdir())
 
 
 def test_text_that_the_terminal_cannot_show(session: Path) -> None:

@@ -14,9 +14,10 @@ from context_tui.tokens.recorded import fit_at, not_in_file, recorded_usage
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
-fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 
 
+@fixtures
 @given(messages=histories())
 def test_messages_come_back_as_they_were(messages: list[dict[str, Any]]) -> None:
     session = ct.from_messages(messages)

@@ -30,7 +30,7 @@ PLANS: list[tuple[str, dict[str, Any]]] = [
     ("chain", {"policies": "koda-microcompact,agent-sdk-prune,agent-sdk-compact", "agent-sdk-prune.max_chars": 10}),
 ]
 policies = st.sampled_from(PLANS)
-fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 
 
 def check_sums(session: Session, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
@@ -59,6 +59,7 @@ def test_what_can_be_estimated() -> None:
         ct.tokens.estimate(session, "bytes/5")
 
 
+@settings(max_examples=30)
 @given(messages=histories())
 def test_a_session_is_the_sum_of_its_messages(messages: list[dict[str, Any]]) -> None:
     session = ct.from_messages(messages)
@@ -132,6 +133,7 @@ def where(*messages: dict[str, Any]) -> Any:
     return breakdown(ct.from_messages(list(messages)).context_at())
 
 
+@settings(max_examples=30)
 @given(messages=histories())
 def test_categories_add_up(messages: list[dict[str, Any]]) -> None:
     context = ct.from_messages(messages).context_at()

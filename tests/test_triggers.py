@@ -17,7 +17,7 @@ from context_tui.session.session import Session
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
-fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 PHASES = frozenset({"before_call", "after_tools", "user_turn"})
 
 

@@ -80,10 +80,11 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
         talk(f"for the provider: {repair}")
     summary = write_blocking(summarizer, prepared)
     bad = [check for check in prepared.check(summary.text, summary) if not check.ok]
+    asked = bool(summary.model)  # an extract quotes the recording, loops and all: it is never refused
     for check in bad:
-        talk(f"{check.severity}: {check.name}: {check.detail}")
-    wrong = [check.name for check in bad if check.severity == "error"]
-    if wrong and summary.model:  # an extract quotes the recording, loops and all
+        talk(f"{check.severity if asked else 'warning'}: {check.name}: {check.detail}")
+    wrong = [check.name for check in bad if check.severity == "error" and asked]
+    if wrong:
         draft = _draft(summary.text)
         raise SummarizerError(
             f"the summary fails a check ({', '.join(wrong)}); nothing was written but the draft, {draft}"

@@ -53,8 +53,9 @@ class DefectMicrocompact(LoopCurve):
         sums, trigger = measured(context), self.trigger(moment, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
-            turns = "one turn" if len(sums.turn_starts) == 1 else f"{len(sums.turn_starts)} turns"
-            reason = f"nothing to clear: only {turns} here, and the last {keep} are kept"
+            few = {0: "no turn starts here", 1: "only one turn here"}
+            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts)} turns here")
+            reason = f"nothing to clear: {turns}, and the last {keep} are kept"
             return nothing(self.name, params, context, trigger, reason)
         end = first_kept(context, keep)
         results = uncleared(context)

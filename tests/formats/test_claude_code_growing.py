@@ -97,7 +97,7 @@ def growing(path: Path, data: bytes, cuts: list[int]) -> Iterator[None]:
             yield
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject) -> None:
     whole = random_recording(data).data

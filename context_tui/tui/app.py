@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from threading import Thread
 from typing import Any, ClassVar
@@ -140,10 +140,10 @@ class ContextTuiApp(App[None]):
         yield from super().get_system_commands(screen)
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.description and active.enabled and not binding.system:
+            if binding.id and active.enabled and not binding.system:  # ours; Textual's own have no id
                 yield SystemCommand(
                     binding.tooltip or binding.description,
-                    f"key: {self.get_key_display(binding)}",
+                    f"key: {self.get_key_display(replace(binding, key_display=None))}",
                     lambda action=binding.action, node=active.node: self.call_later(self.run_action, action, node),
                 )
 

@@ -25,7 +25,7 @@ HUGE = 4_000_000
 """Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
 
 # What tells most about a call, in this order; what is not here shows its first short argument.
-_TELLING = ("command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt")
+_TELLING = ("command", "cmd", "pattern", "file_path", "path", "notebook_path", "query", "url", "description", "prompt")
 _PATHS = frozenset({"file_path", "path", "notebook_path"})
 
 

@@ -4,18 +4,22 @@ times a second.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from context_tui.session.facts import Facts
 
+NONE = array("l", [-1])
+"""No row. Columns are extended by it, as appending -1 would parse it as an argument each time."""
+
 
 def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
     """What appends a record: place, length, kind, and the message that it is part of or -1."""
     first, last, following = facts.first_record, facts.last_record, facts.record_next
     place_, length_, kind_ = facts.record_place.append, facts.record_length.append, facts.record_kind.append
-    message_, following_ = facts.record_message.append, following.append
+    message_, following_ = facts.record_message.append, following.extend
 
     def append(place: int, length: int, kind: int, message: int) -> int:
         row = len(following)
@@ -23,7 +27,7 @@ def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
         length_(length)
         kind_(kind)
         message_(message)
-        following_(-1)
+        following_(NONE)
         if message >= 0:
             before = last[message]
             if before < 0:
@@ -40,18 +44,18 @@ def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
     """What begins a message: role, flags, time."""
     roles = facts.role
     role_, flags_, time_ = roles.append, facts.flags.append, facts.time.append
-    first_block_, last_block_ = facts.first_block.append, facts.last_block.append
-    first_record_, last_record_ = facts.first_record.append, facts.last_record.append
+    first_block_, last_block_ = facts.first_block.extend, facts.last_block.extend
+    first_record_, last_record_ = facts.first_record.extend, facts.last_record.extend
 
     def append(role: int, flags: int, time: int) -> int:
         message = len(roles)
         role_(role)
         flags_(flags)
         time_(time)
-        first_block_(-1)
-        last_block_(-1)
-        first_record_(-1)
-        last_record_(-1)
+        first_block_(NONE)
+        last_block_(NONE)
+        first_record_(NONE)
+        last_record_(NONE)
         return message
 
     return append
@@ -60,12 +64,9 @@ def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
 def block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int, int, int, int], int]:
     """What appends a block: message, kind, flags, size, text bytes, JSON bytes, cut, tool, call, path."""
     first, last, following = facts.first_block, facts.last_block, facts.block_next
-    message_, following_, kind_, flags_ = (
-        column.append for column in (facts.block_message, following, facts.kind, facts.block_flags)
-    )
-    size_, text_, json_, cut_ = (
-        column.append for column in (facts.size, facts.text_bytes, facts.json_bytes, facts.cut)
-    )
+    message_, following_, kind_ = facts.block_message.append, following.extend, facts.kind.append
+    flags_, size_, text_ = facts.block_flags.append, facts.size.append, facts.text_bytes.append
+    json_, cut_ = facts.json_bytes.append, facts.cut.append
     tool_, call_, path_ = facts.tool.append, facts.call.append, facts.path.append
 
     def append(
@@ -82,7 +83,7 @@ def block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int,
     ) -> int:
         row = len(following)
         message_(message)
-        following_(-1)
+        following_(NONE)
         kind_(kind)
         flags_(flags)
         size_(size)

@@ -85,28 +85,29 @@ class Facts:
     """The columns. Lengths are UTF-8 bytes, times epoch milliseconds (-1: unknown), links row numbers (-1: none)."""
 
     def __init__(self) -> None:
+        # Small numbers stand in columns of "I": appending to "B" and "H" takes Python three times as long.
         self.record_place = array("Q")  # byte offset, row id or element number; means something to the format only
         self.record_length = array("Q")
-        self.record_kind = array("B")
+        self.record_kind = array("I")
         self.record_message = array("l")
         self.record_next = array("l")
 
-        self.role = array("B")
-        self.flags = array("H")
+        self.role = array("I")
+        self.flags = array("I")
         self.time = array("q")
         self.first_block = array("l")
         self.last_block = array("l")
         self.first_record = array("l")
         self.last_record = array("l")
 
-        self.block_message = array("l")
+        self.block_message = array("I")
         self.block_next = array("l")
-        self.kind = array("B")
-        self.block_flags = array("H")
+        self.kind = array("I")
+        self.block_flags = array("I")
         self.size = array("Q")  # what the bytes/4 ruler divides
         self.text_bytes = array("Q")  # without images
         self.json_bytes = array("Q")  # of a tool_result: its content as compact JSON
-        self.cut = array("B")  # of a tool_result: bytes that agent-sdk's cuts move, 500 back | 200 forward << 2
+        self.cut = array("I")  # of a tool_result: bytes that agent-sdk's cuts move, 500 back | 200 forward << 2
         self.tool = array("l")  # of calls and results: row of `tools`
         self.call = array("l")  # of calls and results: row of `calls`
         self.path = array("l")  # of a call that reads a file: row of `paths`
@@ -120,7 +121,7 @@ class Facts:
         self._call_ids: dict[str, int] = {}
         self._path_ids: dict[str, int] = {}
 
-        self.request_message = array("l")
+        self.request_message = array("I")
         self.request_time = array("q")
         self.requests: list[Usage] = []
         self.problems: list[Problem] = []
@@ -167,12 +168,13 @@ class Facts:
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
             body = measure_body(block.get("content"))
-            return self.add_result(message, block.get("tool_use_id"), bool(block.get("is_error")), body, flags)
+            return self.add_result(message, _as_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags)
         if name == "text":
             text = block.get("text")
             return self.add_text(message, text if isinstance(text, str) else "", flags)
         if name == "tool_use":
-            return self.add_call(message, block.get("id"), str(block.get("name") or ""), block.get("input"), flags)
+            name, call_id = str(block.get("name") or ""), _as_id(block.get("id"))
+            return self.add_call(message, call_id, name, block.get("input"), flags)
         if name == "thinking":
             thinking, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")
             return self.add_thinking(message, thinking, signature, flags)
@@ -199,7 +201,7 @@ class Facts:
             self._begin_turn(message, flags)
         return self._append(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
 
-    def add_call(self, message: int, call_id: object, name: str, arguments: Any, flags: int = 0) -> int:
+    def add_call(self, message: int, call_id: str, name: str, arguments: Any, flags: int = 0) -> int:
         """Append a tool_use to *message*; returns its row."""
         text = len(compact_json(arguments if arguments is not None else {}))
         call, tool, path = self._call(call_id), self._tool_ids.get(name, -1), -1
@@ -220,9 +222,11 @@ class Facts:
         if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 
-    def add_result(self, message: int, call_id: object, is_error: bool, body: Measure, flags: int = 0) -> int:
+    def add_result(self, message: int, call_id: str, is_error: bool, body: Measure, flags: int = 0) -> int:
         """Append a tool_result whose body has been measured to *message*; returns its row."""
-        call = self._call(call_id)
+        call = self._call_ids.get(call_id, -1)
+        if call < 0:
+            call = self._call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
         size, text, json_size, cut, more = body
@@ -309,13 +313,11 @@ class Facts:
             values.append(value)
         return row
 
-    def _call(self, call_id: object) -> int:
-        """Row of a call id, which anything may stand for in a broken file."""
-        text = call_id if isinstance(call_id, str) else str(call_id or "")
-        row = self._call_ids.get(text)
+    def _call(self, call_id: str) -> int:
+        row = self._call_ids.get(call_id)
         if row is None:
-            row = self._call_ids[text] = len(self.calls)
-            self.calls.append(text)
+            row = self._call_ids[call_id] = len(self.calls)
+            self.calls.append(call_id)
             self.call_use.append(-1)
             self.call_result.append(-1)
         return row
@@ -323,3 +325,8 @@ class Facts:
     def call_row(self, call_id: str) -> int:
         """Row of *call_id* in ``calls``, or -1."""
         return self._call_ids.get(call_id, -1)
+
+
+def _as_id(value: object) -> str:
+    """A call id, which anything may stand for in a broken file."""
+    return value if isinstance(value, str) else str(value or "")

@@ -212,24 +212,14 @@ def _says_output(version: str | None) -> bool:
     return all(part.isdigit() for part in parts) and tuple(int(part) for part in parts) >= (2, 1, 62)
 
 
-_minutes: dict[str, int] = {}
-
-
 def milliseconds(timestamp: str | None) -> int:
-    """Epoch milliseconds of an ISO time, or -1. Minutes are cached, as parsing a time whole costs 4 µs."""
-    if not timestamp:
-        return -1
-    usual = len(timestamp) == 24 and timestamp[23] == "Z"
+    """Epoch milliseconds of an ISO time, or -1."""
     try:
-        if usual:
-            minute = _minutes.get(timestamp[:16])
-            if minute is not None:
-                return minute + int(timestamp[17:19]) * 1000 + int(timestamp[20:23])
-        found = int(datetime.fromisoformat(timestamp).timestamp() * 1000)
+        return epoch_ms(datetime.fromisoformat(timestamp)) if timestamp else -1
     except (ValueError, OverflowError, OSError):
         return -1
-    if usual:
-        if len(_minutes) > 10_000:
-            _minutes.clear()
-        _minutes[timestamp[:16]] = found - found % 60_000
-    return found
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Epoch milliseconds of a time."""
+    return round(moment.timestamp() * 1000)

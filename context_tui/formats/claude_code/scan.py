@@ -184,7 +184,7 @@ class ClaudeCodeScanner:
             self._main_began = True
         return chain != self._chain
 
-    def _new(self, role: Role, record: Record | Line, flags: int = 0) -> int:
+    def _new(self, role: Role, record: Record, flags: int = 0) -> int:
         message = self.facts.add_message(role, flags, records.milliseconds(record.timestamp))
         self._parent.append(self._node.get(record.parentUuid or "", -1))
         if self._boundary is not None:
@@ -254,7 +254,7 @@ class ClaudeCodeScanner:
         self._typed_below[self._parent[message]].append(message)
         return message
 
-    def _results_message(self, record: Record | Line, call_id: object) -> int:
+    def _results_message(self, record: Record, call_id: object) -> int:
         """All results that answer one assistant message are one user message."""
         facts = self.facts
         call = facts.call_row(call_id if isinstance(call_id, str) else "")

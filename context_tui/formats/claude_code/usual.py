@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, is_markup, milliseconds
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
@@ -69,7 +70,7 @@ class Line(msgspec.Struct, gc=False):
     type: str | None = None
     subtype: str | None = None
     uuid: str | None = None
-    timestamp: str | None = None
+    timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     isCompactSummary: bool = False
     isVisibleInTranscriptOnly: bool = False
     isApiErrorMessage: bool = False
@@ -93,7 +94,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
 
     def begin(role: int, record: Line) -> int:
-        message = begin_message(role, 0, milliseconds(record.timestamp))
+        message = begin_message(role, 0, epoch_ms(record.timestamp) if record.timestamp is not None else -1)
         parents.append(node.get(record.parentUuid or "", -1))
         if scanner._boundary is not None:
             scanner._compacted(message, scanner._boundary)
@@ -144,7 +145,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     elif message < scanner._revised:
                         scanner._revised = message
                     for block, body in zip(content, bodies, strict=True):
-                        add_result(message, block.tool_use_id, bool(block.is_error), body)
+                        add_result(message, block.tool_use_id or "", bool(block.is_error), body)
 
             elif what == "assistant":
                 if api is None or type(api.content) is not list or not api.id:
@@ -161,7 +162,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     scanner._revised = message
                 for block in api.content:
                     if block.type == "tool_use":
-                        add_call(message, block.id, block.name or "", block.input)
+                        add_call(message, block.id or "", block.name or "", block.input)
                     elif block.type == "text":
                         add_text(message, block.text or "")
                     else:

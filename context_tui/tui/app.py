@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
@@ -67,7 +68,7 @@ class ContextTuiApp(App[None]):
         super().__init__()
         self.what = what
         self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
-        self._filters.append(Guard(ascii=ascii))
+        self._guard = Guard(ascii=ascii)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -90,6 +91,13 @@ class ContextTuiApp(App[None]):
     @on(Imported)
     def _imported(self) -> None:
         self.begin()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters and the guard, in one."""
+        before = tuple(super().get_line_filters())
+        if before != self._guard.before:
+            self._guard = Guard(before, ascii=self.asked.ascii)
+        return [self._guard]
 
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""

@@ -13,10 +13,10 @@ from context_tui.formats.base import Scanner
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.rows import Rows
 
-STEP = 0.025
+STEP = 0.01
 """Seconds of reading between two looks at whether it is still wanted."""
-YIELD = 0.002
-"""Seconds in which the screen gets its turn after each step."""
+YIELD, GIVE_WAY = 0.001, 0.02
+"""Seconds in which the screen gets its turn after each step: at rest, and while keys are pressed."""
 PACE = 0.3
 """Seconds between snapshots: each makes the screen draw anew."""
 
@@ -38,31 +38,43 @@ class Failed(Message):
     why: str
 
 
-def read(info: SessionInfo, post: Callable[[Message], object], stopped: Callable[[], bool]) -> None:
+def read(
+    info: SessionInfo,
+    post: Callable[[Message], object],
+    stopped: Callable[[], bool],
+    busy: Callable[[], bool] = lambda: False,
+) -> None:
     """Read a session to its end or until *stopped*, posting what there is.
 
-    The last post says ``end`` also when it was stopped, so that what was read can be used.
+    The last post says ``end`` also when it was stopped, so that what was read can be used. While the screen is *busy*
+    answering keys it gets most of the time.
     """
     try:
         from context_tui.formats.opening import scanner_for  # every format's reader: not before the first paint
 
-        _read(scanner_for(info), post, stopped)
+        _read(scanner_for(info), post, stopped, busy)
     except Error as error:
         post(Failed(str(error)))
     except Exception as error:  # a reader's bug must not take the program down
         post(Failed(f"{info.path}: cannot be read: {type(error).__name__}: {error}"))
 
 
-def _read(scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool]) -> None:
-    rows, posted = Rows(), -PACE
+def _read(
+    scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool], busy: Callable[[], bool]
+) -> None:
+    rows, posted, appended = Rows(), -PACE, 0
+    revised: int | None = None
     while True:
         step = scanner.advance(STEP)
-        session = scanner.session()
-        rows.grow(session, step.revised_from)
+        appended += step.appended
+        if step.revised_from is not None:
+            revised = step.revised_from if revised is None else min(revised, step.revised_from)
         end, now = step.end or stopped(), time.monotonic()
-        if end or (len(session) and now - posted >= PACE):
+        if end or (appended and now - posted >= PACE):
+            session = scanner.session()
+            rows.grow(session, revised)
             post(Read(session, rows.copy(), scanner.progress, end))
-            posted = now
+            revised, posted = None, now
         if end:
             return
-        time.sleep(YIELD)
+        time.sleep(GIVE_WAY if busy() else YIELD)

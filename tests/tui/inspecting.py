@@ -82,7 +82,7 @@ async def opened(pilot: Pilot[Any]) -> InspectorScreen:
 async def settled(pilot: Pilot[Any]) -> None:
     """Wait until everything that follows from the last change is drawn."""
     await opened(pilot)
-    await pilot.pause(0.06)
+    await pilot.pause(0.1)
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
 

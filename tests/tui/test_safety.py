@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.segment import Segment
 from rich.style import Style
+from textual.app import App
 from textual.color import Color
 from textual.widgets import Input
 
@@ -59,10 +60,10 @@ def safe(app: ContextTuiApp) -> None:
     assert not unsafe(text.replace("\n", "")), unsafe(text.replace("\n", ""))
 
 
-async def test_every_widget_draws_hostile_text_as_text() -> None:
+async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     running = ContextTuiApp(hostile())
     # Without the guard: what enters the widgets has to be safe already.
-    running._filters = [each for each in running._filters if not isinstance(each, Guard)]
+    monkeypatch.setattr(ContextTuiApp, "get_line_filters", App.get_line_filters)
     async with running.run_test(size=(140, 44), notifications=True) as pilot:
         await settled(pilot)
         screen = inspector(running)
@@ -71,7 +72,7 @@ async def test_every_widget_draws_hostile_text_as_text() -> None:
         rows = screen.rows
         for row in range(4, 11):
             screen.query_one(Timeline).select(Spot(rows.message[row], max(rows.block[row], -1)))
-            await pilot.pause(0.06)
+            await pilot.pause(0.1)
             safe(running)
         for number in range(1, 8):
             screen.action_policy(number)
@@ -91,9 +92,9 @@ async def test_every_widget_draws_hostile_text_as_text() -> None:
 
 
 @pytest.mark.parametrize("action", ["filter", "help", "problems", "window", "apply", "export"])
-async def test_every_screen_draws_hostile_text_as_text(action: str) -> None:
+async def test_every_screen_draws_hostile_text_as_text(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     running = ContextTuiApp(hostile(), policy="defect-compact")
-    running._filters = [each for each in running._filters if not isinstance(each, Guard)]
+    monkeypatch.setattr(ContextTuiApp, "get_line_filters", App.get_line_filters)
     async with running.run_test(size=(140, 44), notifications=True) as pilot:
         await settled(pilot)
         await inspector(running).run_action(action)

@@ -57,14 +57,20 @@ class Blocks(Message):
     spot: Spot
 
 
+BUSY = 0.15
+"""Seconds for which a thread gives way to the screen after something was pressed."""
+
+
 class Background(Screen[None]):
     """Thread workers. They are given immutable views and only post messages; late answers are told by their view."""
+
+    touched_at = 0.0
 
     @work(thread=True, exclusive=True, group="read", exit_on_error=False, description="read the session")
     def read_session(self, info: SessionInfo) -> None:
         """Read a session; posts ``Read`` and ``Failed``."""
         worker = get_current_worker()
-        read(info, self.post_message, lambda: worker.is_cancelled)
+        read(info, self.post_message, lambda: worker.is_cancelled, lambda: time.monotonic() - self.touched_at < BUSY)
 
     @work(thread=True, exclusive=True, group="fires", exit_on_error=False, description="find where triggers fire")
     def find_fires(self, view: View) -> None:

@@ -43,8 +43,8 @@ from context_tui.tui.widgets.timeline import Timeline
 if TYPE_CHECKING:
     from context_tui.tui.app import Asked
 
-SOON = 0.04
-"""Seconds after the last change in which what is not the timeline is drawn: a held key moves only the timeline."""
+SOON, STAYS = 0.04, 0.08
+"""Seconds after the last change, and the last move, until the rest is drawn: a held key moves only the timeline."""
 
 
 class InspectorScreen(Reacting):
@@ -209,7 +209,7 @@ class InspectorScreen(Reacting):
         """Show the selected row in full, once it stays selected."""
         if self._detail_soon is not None:
             self._detail_soon.stop()
-        self._detail_soon = self.set_timer(SOON, self.draw_detail)
+        self._detail_soon = self.set_timer(STAYS, self.draw_detail)
 
     def ask_for_curve(self) -> None:
         """Have the curve of the selected setting drawn."""

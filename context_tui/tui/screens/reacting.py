@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from abc import abstractmethod
 from dataclasses import replace
 
@@ -119,7 +120,7 @@ class Reacting(Dialogs):
 
     @on(Timeline.Moved)
     def _moved(self, event: Timeline.Moved) -> None:
-        self.touched = self.touched or self.query_one(Timeline).has_focus
+        self.touched, self.touched_at = self.touched or self.query_one(Timeline).has_focus, time.monotonic()
         self.view = replace(self.view, cursor=event.spot)
         self.detail_soon()
 

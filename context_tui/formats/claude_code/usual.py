@@ -54,14 +54,13 @@ class Message(msgspec.Struct, gc=False):
 
     model: str | None = None
     id: str | None = None
-    role: str | None = None
     content: list[Block] | str | None = None
     stop_reason: str | None = None
     usage: ApiUsage | None = None
 
 
 class Line(msgspec.Struct, gc=False):
-    """A line, in the order in which its fields are written."""
+    """A line, in the order in which its fields are written. What may not be there is of type None, so that it fails."""
 
     parentUuid: str | None = None
     isSidechain: bool = False
@@ -71,11 +70,11 @@ class Line(msgspec.Struct, gc=False):
     subtype: str | None = None
     uuid: str | None = None
     timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    isCompactSummary: bool = False
-    isVisibleInTranscriptOnly: bool = False
-    isApiErrorMessage: bool = False
     isMeta: bool = False
-    origin: msgspec.Raw | None = None
+    isCompactSummary: None = None
+    isVisibleInTranscriptOnly: None = None
+    isApiErrorMessage: None = None
+    origin: None = None
 
 
 def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
@@ -84,11 +83,8 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     Everything that the loop touches is looked up here, once.
     """
     facts, node, parents = scanner.facts, scanner._node, scanner._parent
-    decode, begin_message, add_record = (
-        msgspec.json.Decoder(Line).decode,
-        message_appender(facts),
-        record_appender(facts),
-    )
+    decode = msgspec.json.Decoder(Line).decode
+    begin_message, add_record = message_appender(facts), record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
@@ -116,10 +112,10 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
 
             if what == "user":
                 content = api.content if api is not None else None
-                if not content or record.isCompactSummary or record.isVisibleInTranscriptOnly:
+                if not content:
                     return start, count
                 if isinstance(content, str):
-                    if record.isMeta or record.origin is not None or is_markup(content):
+                    if record.isMeta or is_markup(content):
                         return start, count
                     message = begin(_USER, record)
                     add_text(message, content)
@@ -148,9 +144,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                         add_result(message, block.tool_use_id or "", bool(block.is_error), body)
 
             elif what == "assistant":
-                if api is None or type(api.content) is not list or not api.id:
-                    return start, count
-                if record.isApiErrorMessage or api.model == "<synthetic>":
+                if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":
                     return start, count
                 for block in api.content:
                     if block.type == "tool_result":

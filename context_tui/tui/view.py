@@ -16,7 +16,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
 from context_tui.policies.moment import Moment, moment_of
-from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.policies.registry import POLICIES, params_for
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.tui.filters import EVERYTHING, Filter
@@ -93,7 +93,7 @@ class View:
     @property
     def moment(self) -> Moment:
         """What a runtime would know at the point."""
-        return moment_of(self.context, self.session.window, len(self.session), forced=True)
+        return _moment(self.session, self.point)
 
     def curve(self, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after for each value of a setting of the chosen policy; nothing of it is kept."""
@@ -188,6 +188,12 @@ def _key(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
+@lru_cache(maxsize=4)
+def _moment(session: Session, point: int) -> Moment:
+    """What a runtime would know; whatever it would do, a plan is made."""
+    return moment_of(session.context_at(point), session.window, len(session), forced=True)
+
+
 @lru_cache(maxsize=24)
 def _planned(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
     """The plan for these settings, or the error that says why there is none; kept while it is on screen."""
@@ -195,8 +201,10 @@ def _planned(session: Session, point: int, policy: str, key: str) -> Plan | Plan
 
 
 def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
+    chosen = POLICIES[policy]
     try:
-        return plan(session, policy, at=point, force=True, **values)
+        plan = chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _moment(session, point))
+        return replace(plan, session=session)
     except PlanError as error:
         return error
 
@@ -204,3 +212,4 @@ def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) 
 def forget() -> None:
     """Drop the plans that are kept; they hold their sessions."""
     _planned.cache_clear()
+    _moment.cache_clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,6 +18,8 @@ from context_tui.compaction.plan import PAST, Plan
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 
+SAMPLE = 4_000
+"""Changes that are looked at: enough for a picture."""
 SHADES = " ▏▎▍▌▋▊▉█"
 _PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
@@ -41,12 +43,12 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
     changed: dict[int, dict[str, int]] = {}
     if plan is not None:
         facts = plan.context.facts
-        for block, change in plan.changes.items():
+        for block in islice(plan.changes, None, None, len(plan.changes) // SAMPLE + 1):
             message = facts.block_message[block]
             if message < len(rows.first):
                 line = rows.first[message] * lines // total
                 fates = changed.setdefault(line, {})
-                word = PAST[change.action]
+                word = PAST[plan.changes[block].action]
                 fates[word] = fates.get(word, 0) + facts.size[block]
     boundary = plan.boundary if plan is not None else None
     head = ("summarised" if plan.insert else "dropped") if plan is not None else ""

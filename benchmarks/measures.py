@@ -145,6 +145,24 @@ def first_paint() -> list[Row]:
     return [Row("first paint, small session", ours / bare, 2, "× bare", detail)]
 
 
+def loading() -> list[Row]:
+    """The inspector on a large session: from the first paint to the first rows, and to the plan for all of it."""
+    path = session(LARGE_BYTES)
+    decode = min(watched("decode", path).seconds for _ in range(3))
+    runs = []
+    for _ in range(3):
+        with Terminal([COMMAND, str(path)]) as terminal:
+            painted = terminal.wait_for(path.name)
+            rows = terminal.wait_for("asst") - painted  # a message of the model in the timeline
+            runs.append((rows, terminal.wait_for("min_clear_tokens") - painted))  # the settings of a plan, at the end
+    first, every = (min(times) for times in zip(*runs, strict=True))
+    detail = f"{every:.2f} s, decode {decode:.2f} s"
+    return [
+        Row("first rows of 500 MB", first, 0.6, "s"),
+        Row("all rows of 500 MB", every / decode, 6, "× decode", detail),
+    ]
+
+
 def keys(terminal: Terminal, count: int) -> list[float]:
     """The time to the first output of each of ``count`` keys, at a person's pace."""
     times = []
@@ -261,6 +279,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "startup": startup,
     "scan": scan,
     "paint": first_paint,
+    "loading": loading,
     "keys": key_to_paint,
     "parameters": parameters,
     "quit": quitting,

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from context_tui.session import markers
 from context_tui.session.bodies import Measure, measure_body
 from context_tui.session.bodies import image_bytes as image_bytes
@@ -33,8 +35,7 @@ _USER = int(Role.USER)
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile"})
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(msgspec.Struct, gc=False):
     """Recorded tokens of one request; ``output_trusted`` is False where the file holds a placeholder."""
 
     fresh: int = 0
@@ -154,9 +155,12 @@ class Facts:
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
         """Record one call to the model that ended at *message*; returns its row. Rows are in the order of messages."""
-        row = len(self.requests)
-        if row and self.request_message[-1] > message:
-            row = bisect_right(self.request_message, message)
+        if not self.requests or self.request_message[-1] <= message:
+            self.request_message.append(message)
+            self.request_time.append(time)
+            self.requests.append(usage)
+            return len(self.requests) - 1
+        row = bisect_right(self.request_message, message)
         self.request_message.insert(row, message)
         self.request_time.insert(row, time)
         self.requests.insert(row, usage)

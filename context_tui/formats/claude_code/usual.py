@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, usage_of
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
@@ -86,6 +86,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     decode = msgspec.json.Decoder(Line).decode
     begin_message, add_record = message_appender(facts), record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
+    add_request, times = facts.add_request, facts.time
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
 
@@ -165,8 +166,13 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     facts.model = api.model
                 if api.usage is not None:
                     output = api.usage.output_tokens or 0
-                    known = requests.get(message)  # most lines of a message repeat the usage of its first
-                    if known is None or output > known.output or not known.output_trusted:
+                    known = requests.get(message)
+                    if known is None:
+                        usage = usage_of(api.usage, api.stop_reason is not None, record.version)
+                        if usage is not None:
+                            requests[message] = usage
+                            add_request(message, usage, times[message])
+                    elif output > known.output or not known.output_trusted:  # most lines repeat that of the first
                         scanner._usage(message, record, output)
 
             elif what in BESIDE or (what == "system" and record.subtype not in COMPACTIONS):

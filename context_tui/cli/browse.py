@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from context_tui.cli import inspect
 from context_tui.cli.options import opened, parse, parser, spooled, tokens
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
@@ -47,6 +46,8 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
             raise UnreadableSession("no terminal to pick a session on: name one, as in `context-tui inspect SESSION`")
         if len(specs) > 1:
             raise SeveralSessions("no terminal to pick one of several sessions on; name one", list(specs))
+        from context_tui.cli import inspect  # pydantic: 100 ms, which the first paint can do without
+
         session = opened(specs[0], window)
         inspect.show(session, inspect.report_of(session, at))
         return ExitCode.DONE

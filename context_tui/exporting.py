@@ -22,6 +22,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
 from context_tui.tokens import estimate
+from context_tui.tokens.measured import measured
 
 
 class ExportError(Error):
@@ -73,7 +74,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
         try:
             losses = [*notes, *form.write(Export(session, messages), temporary)]
             os.chmod(temporary, 0o600)
-            losses += _read_back(form, temporary, messages, bool(losses))
+            losses += _read_back(form, temporary, session, messages, bool(losses))
             _sync(temporary)
             _move(temporary, out, force)
         except OSError as error:
@@ -198,7 +199,7 @@ def _private_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read_back(form: Format, path: Path, messages: list[Message], lossy: bool) -> list[str]:
+def _read_back(form: Format, path: Path, session: Session, messages: list[Message], lossy: bool) -> list[str]:
     """Read what was written with the format's own reader, and compare.
 
     Returns:
@@ -222,7 +223,11 @@ def _read_back(form: Format, path: Path, messages: list[Message], lossy: bool) -
         if lossy:
             return [what]
         raise ExportError(f"{what}; nothing was kept")
-    return [f"reads back as est. {after:,} tokens instead of {before:,}"] if before != after else []
+    turns, told = len(measured(session.context_at()).turn_starts), len(measured(written).turn_starts)
+    return [
+        *([f"reads back as est. {after:,} tokens instead of {before:,}"] if before != after else []),
+        *([f"reads back as {told} turns instead of {turns}"] if told != turns else []),
+    ]
 
 
 def _sync(path: Path) -> None:

@@ -233,7 +233,7 @@ def test_a_cut_moves_before_the_pair_it_would_split() -> None:
     ("given", "message"),
     [
         ({"cut": 99}, "message 99 is not in the context"),
-        ({"cut": -1}, "greater than or equal to 0"),
+        ({"cut": -1}, "must be 0 or more"),
         ({"clear": "0:0"}, "message 0 has no tool result at block 0"),
         ({"clear": "2:1"}, "message 2 has no tool result at block 1"),
         ({"clear": "2:-1"}, "no tool result at block -1"),

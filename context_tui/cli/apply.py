@@ -58,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     made = plan_of(session, given)
     if not made.changed:
         talk(f"nothing to do: {made.reason.removeprefix('nothing to do: ')}; nothing was written")
+        if given.json:
+            write_json(report_of(session, made, session, None, None))
         return ExitCode.DONE
     written = _summary(made, given) if made.summarises else None
     after = apply(session, made, written.text if written else None)
@@ -101,18 +103,20 @@ def _draft(text: str) -> str:
 
 
 def report_of(
-    session: Session, made: Plan, after: Session, written: Written | None, result: ExportResult
+    session: Session, made: Plan, after: Session, written: Written | None, result: ExportResult | None
 ) -> dict[str, Any]:
-    """What was done as JSON-ready data (schema ``context-tui.apply/1``)."""
-    total = estimate(after) or 0
-    inherited, introduced = compare(session.messages_of(made.context), after.to_messages())
+    """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do."""
+    total = (estimate(after) or 0) if result else made.tokens_after
+    before = session.messages_of(made.context)
+    inherited, introduced = compare(before, after.to_messages() if result else before)
     return {
         "schema": "context-tui.apply/1",
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "at": made.context.at,
-        "out": str(result.path),
-        "format": result.format,
+        "reason": made.reason or None,
+        "out": str(result.path) if result else None,
+        "format": result.format if result else None,
         "tokens": {
             "before": made.tokens_before,
             "after": total,
@@ -121,8 +125,8 @@ def report_of(
         },
         "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
         "check": {"inherited": [_orphan(o) for o in inherited], "introduced": [_orphan(o) for o in introduced]},
-        "losses": result.losses,
-        "resume": result.resume_command or None,
+        "losses": result.losses if result else [],
+        "resume": (result.resume_command or None) if result else None,
     }
 
 

@@ -40,6 +40,10 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         SeveralSessions: there is no terminal, and there are several sessions.
     """
     at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
+    if policy:
+        from context_tui.policies.registry import policy_named  # pydantic: only where a policy is named
+
+        policy_named(policy)
     terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
     if not terminal:
         if not specs:

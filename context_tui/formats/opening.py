@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
@@ -67,8 +68,13 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _in_directory(path: Path) -> list[SessionInfo]:
+    """The sessions of the files in a folder, else of those in the folders in it (as of projects)."""
+    return _of_files(path.iterdir()) or _of_files(path.glob("*/*"))
+
+
+def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
-    for file in sorted(path.iterdir()):
+    for file in sorted(files):
         if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and file.is_file():
             try:
                 found.extend(format_of(file).sessions(file))

@@ -62,11 +62,9 @@ class Chain(LoopCurve):
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
     def trigger(self, moment: Moment, params: ChainParams) -> Trigger:
+        """Whether any step would fire: what one leaves for the next is not known without planning."""
         triggers = [policy.trigger(moment, options) for policy, options in self.steps(params)]
-        first = next((trigger for trigger in triggers if trigger.fires), None)
-        names = ", ".join(f"{name}: {t.reason}" for name, t in zip(params.policies, triggers, strict=True))
-        shown = first or (triggers[0] if triggers else Trigger(False, "no policies"))
-        return Trigger(first is not None, names, shown.value, shown.threshold, shown.source)
+        return _together(list(zip(params.policies, triggers, strict=True)), any(t.fires for t in triggers))
 
     def plan(self, context: Context, params: ChainParams, moment: Moment) -> Plan:
         changes: Mapping[int, Change] = {}
@@ -90,14 +88,14 @@ class Chain(LoopCurve):
             reasons = (f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
             return f"kept: {'; '.join(reasons)}"
 
-        first = next((trigger for _, trigger in triggers if trigger.fires), triggers[0][1])
-        text = "; ".join(f"{name}: {trigger.reason}" for name, trigger in triggers)
+        acting = [plan.trigger.fires for plan in plans if plan.changed]
+        fires = all(acting) if acting else any(trigger.fires for _, trigger in triggers)
         return replace(
             last,
             policy=self.name,
             params=params,
             context=context,
-            trigger=Trigger(first.fires, text, first.value, first.threshold, first.source),
+            trigger=_together(triggers, fires),
             changes=changes,
             reason="" if changes or last.cut else "; ".join(reasons),
             report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
@@ -105,6 +103,15 @@ class Chain(LoopCurve):
             cut_by=last.policy,
             saved=measured(context).total - last.tokens_after,
         )
+
+
+def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
+    """One trigger for all steps; its numbers are those of the step that decides."""
+    if not triggers:
+        return Trigger(False, "no policies")
+    decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
+    words = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
+    return Trigger(fires, "; ".join(words), decides.value, decides.threshold, decides.source)
 
 
 def _over(newer: Mapping[int, Change], older: Mapping[int, Change]) -> Mapping[int, Change]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
-from context_tui.policies.defect_microcompact import window_tokens
+from context_tui.policies.defect_microcompact import share_of_window, window_tokens
 from context_tui.policies.moment import Moment
 from context_tui.session.context import Context, once_for_messages
 from context_tui.session.facts import BlockFlag, is_block_list
@@ -54,9 +54,9 @@ class DefectCompact(LoopCurve):
         soft = int(params.compact_soft_ratio * window)
         if moment.believed >= hard or hard <= soft:
             absolute = params.threshold is not None
-            what = "the threshold" if absolute else f"{params.compact_ratio:.0%} of {window:,}"
+            what = "the threshold" if absolute else share_of_window(moment, params.compact_ratio)
             return believed_trigger(moment, hard, what)
-        what = f"{params.compact_soft_ratio:.0%} of {window:,} (in the background)"
+        what = f"{share_of_window(moment, params.compact_soft_ratio)} (in the background)"
         return believed_trigger(moment, soft, what)
 
     def plan(self, context: Context, params: DefectCompactParams, moment: Moment) -> Plan:

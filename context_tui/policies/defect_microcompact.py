@@ -27,6 +27,12 @@ def window_tokens(moment: Moment) -> int:
     return moment.window.tokens if moment.window.known else UNKNOWN_WINDOW
 
 
+def share_of_window(moment: Moment, ratio: float) -> str:
+    """A share of the window in words, which say so where the window is defect's own fallback."""
+    fallback = "" if moment.window.known else ", which defect takes where the window is not known"
+    return f"{ratio:.0%} of {window_tokens(moment):,}{fallback}"
+
+
 class DefectMicrocompactParams(Params):
     """Parameters of defect's microcompact."""
 
@@ -45,9 +51,8 @@ class DefectMicrocompact(LoopCurve):
     trigger_only: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
 
     def trigger(self, moment: Moment, params: DefectMicrocompactParams) -> Trigger:
-        window = window_tokens(moment)
-        threshold = int(params.microcompact_ratio * window)
-        return believed_trigger(moment, threshold, f"{params.microcompact_ratio:.0%} of {window:,}")
+        threshold = int(params.microcompact_ratio * window_tokens(moment))
+        return believed_trigger(moment, threshold, share_of_window(moment, params.microcompact_ratio))
 
     def plan(self, context: Context, params: DefectMicrocompactParams, moment: Moment) -> Plan:
         sums, trigger = measured(context), self.trigger(moment, params)

@@ -72,9 +72,23 @@ def params_for(policy: Policy, values: dict[str, Any]) -> Params:
             near = get_close_matches(name, policy.Params.model_fields, 1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
             raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
-        raise PlanError(
-            f"{policy.name}: {name}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
-        ) from None
+        raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_in_words(policy, name, first)}") from None
+
+
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _in_words(policy: Policy, name: str, error: Any) -> str:
+    """What is wrong with a value, in our words where the library's are about code."""
+    field = policy.Params.model_fields.get(name)
+    kind = str(error["type"]).partition("_")[0]
+    if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
+        bounds = {end: next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le")}
+        low, high = bounds["ge"], bounds["le"]
+        return f"must be {low:,} or more" if high is None else f"must be {low:,} to {high:,}"
+    if kind in _KINDS:
+        return f"must be {_KINDS[kind]}"
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:

@@ -177,7 +177,7 @@ def key_to_paint() -> list[Row]:
     path = session(LARGE_BYTES)
     with Terminal([COMMAND, str(path)]) as terminal:
         terminal.wait_for(path.name)
-        loading = p95(keys(terminal, 20))
+        loading = p95(keys(terminal, 50))  # most of the time that it loads
         terminal.settle(1.0)
         idle = p95(keys(terminal, 100))
     return [

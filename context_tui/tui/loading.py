@@ -17,8 +17,8 @@ STEP = 0.01
 """Seconds of reading between two looks at whether it is still wanted."""
 YIELD, GIVE_WAY = 0.001, 0.02
 """Seconds in which the screen gets its turn after each step: at rest, and while keys are pressed."""
-PACE = 0.3
-"""Seconds between snapshots: each makes the screen draw anew."""
+PACE, SLOW_PACE, ENOUGH = 0.3, 1.0, 2_000
+"""Seconds between snapshots, of which each makes the screen draw anew: at first, and once there are enough messages."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ def read(
 def _read(
     scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool], busy: Callable[[], bool]
 ) -> None:
-    rows, posted, appended = Rows(), -PACE, 0
+    rows, posted, appended, pace = Rows(), -PACE, 0, PACE
     revised: int | None = None
     while True:
         step = scanner.advance(STEP)
@@ -70,11 +70,11 @@ def _read(
         if step.revised_from is not None:
             revised = step.revised_from if revised is None else min(revised, step.revised_from)
         end, now = step.end or stopped(), time.monotonic()
-        if end or (appended and now - posted >= PACE):
+        if end or (appended and now - posted >= pace):
             session = scanner.session()
             rows.grow(session, revised)
             post(Read(session, rows.copy(), scanner.progress, end))
-            revised, posted = None, now
+            revised, posted, pace = None, now, PACE if len(session) < ENOUGH else SLOW_PACE
         if end:
             return
         time.sleep(GIVE_WAY if busy() else YIELD)

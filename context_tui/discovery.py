@@ -18,8 +18,9 @@ SUFFIXES = (".jsonl", ".json", ".db")
 TITLE_BYTES = 65_536
 """How much of a file is searched for the first prompt."""
 TITLE_LENGTH = 200
-SAMPLES, HERE, ELSEWHERE, IN_FILE = "samples", "this project", "other projects", "in this file"
-GROUPS = (IN_FILE, HERE, ELSEWHERE, SAMPLES)
+SAMPLES, HERE, ELSEWHERE = "samples", "this project", "other projects"
+IN_FILE, IN_FOLDER, IN_FOLDERS = "in this file", "in this folder", "in these folders"
+GROUPS = (IN_FILE, IN_FOLDER, IN_FOLDERS, HERE, ELSEWHERE, SAMPLES)
 """The headings, in the order in which they are listed."""
 
 # What stands in a user record without having been typed: commands, their output, notices of the client.
@@ -88,16 +89,19 @@ def project_slug(cwd: Path) -> str:
 
 
 def entries_of(infos: Iterable[SessionInfo]) -> list[Entry]:
-    """Several sessions of one file (or folder) to choose from."""
+    """Several sessions of one file or folder to choose from; an id stands beside the name of its file."""
     listed = list(infos)
     several = len({info.path for info in listed}) > 1
-    return [Entry(info, IN_FILE, Path(info.path).name if several else info.format) for info in listed]
+    folders = len({Path(info.path).parent for info in listed})
+    group = (IN_FOLDERS if folders > 1 else IN_FOLDER) if several else IN_FILE
+    return [Entry(info, group, Path(info.path).name if several and info.id else info.format) for info in listed]
 
 
 def title_of(info: SessionInfo) -> str:
     """The session's title: what its reader found, else the first typed prompt in the head of the file; may be empty."""
-    if info.title or not info.path.endswith(".jsonl"):
-        return info.title
+    named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
+    if not named or info.id or not info.path.endswith(".jsonl"):
+        return "" if named else info.title
     from context_tui.session.jsontext import loads  # msgspec: 15 ms
 
     try:

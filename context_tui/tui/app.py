@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
@@ -145,15 +145,22 @@ class ContextTuiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen, and Textual's own commands."""
-        yield from super().get_system_commands(screen)
+        found: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
-            binding = active.binding
-            if binding.id and active.enabled and not binding.system:  # ours; Textual's own have no id
-                yield SystemCommand(
-                    binding.tooltip or binding.description,
-                    f"key: {self.get_key_display(replace(binding, key_display=None))}",
-                    lambda action=binding.action, node=active.node: self.call_later(self.run_action, action, node),
-                )
+            if active.binding.id and active.enabled and not active.binding.system:  # ours; Textual's own have no id
+                found.setdefault(active.binding.id, []).append(active)
+        for several in found.values():  # before Textual's: of equal hits the first is on top
+            binding, node = several[0].binding, several[0].node
+            name = binding.description[:1].upper() + binding.description[1:]
+            keys = ", ".join(self.get_key_display(replace(each.binding, key_display=None)) for each in several)
+            yield SystemCommand(
+                f"{name}: {binding.tooltip}" if binding.tooltip else name,
+                f"key: {keys}",
+                lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
+            )
+        for command in super().get_system_commands(screen):
+            if command.title != "Quit" or "leave" not in found:  # ours asks when a result would be lost
+                yield command
 
 
 def run(

@@ -27,7 +27,9 @@ def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
             what = "compaction" if compaction.kind == "full" else "clearing of results"
             found.setdefault(compaction.message, []).append(f"just before the recorded {what}")
     if peak := peak_of(session):
-        found.setdefault(peak[0], []).append(f"the peak: {peak[1]:,} tokens recorded")
+        found.setdefault(peak[0], []).append(
+            f"the next request, of message {peak[0]:,}, is the peak: {peak[1]:,} tokens recorded"
+        )
     return [Jump(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
 
 

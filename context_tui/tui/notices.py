@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import FAR_OFF, fit_at
@@ -23,6 +24,14 @@ def reading(session: Session, progress: float) -> str:
     return f"reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops here"
 
 
+def unreadable(session: Session) -> str:
+    """How many records could not be read; where a problem is no record of its own, how many problems there are."""
+    facts, count = session.facts, len(session.facts.problems)
+    if facts.record_kind.count(RecordKind.PROBLEM) == count:
+        return f"{count:,} of {plural(len(facts.record_kind), 'record')} could not be read"
+    return f"{plural(count, 'problem')} in the file: not all of it could be read"
+
+
 def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
     """What to know about a view of which *shown* rows are listed; *points* are those worth planning as of."""
     session, context = view.session, view.context
@@ -39,6 +48,8 @@ def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
         return f"planned as of message {view.at:,}{why}   . goes back to the end"
+    if session.facts.problems:
+        return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     fit = _fit(session, context)
     if fit and abs(fit.off) >= FAR_OFF:
         side = "below" if fit.off < 0 else "above"

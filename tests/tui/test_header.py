@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 
+from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.breakdown import breakdown
@@ -142,6 +143,15 @@ async def test_a_guessed_window_is_said() -> None:
     app = Header(BARE)
     async with app.run_test(size=(60, 4)):
         assert "window assumed: w" in app.header.render().plain
+
+
+async def test_problems_are_counted() -> None:
+    session = sample(2, 1)
+    session.facts.problems += [Problem("line 1", "no JSON"), Problem("line 2", "no JSON")]
+    for width in (80, 120):
+        app = Header(session)
+        async with app.run_test(size=(width, 4)):
+            assert "2 problems" in app.header.render().plain
 
 
 async def test_a_click_on_the_line_goes_there() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from textual.binding import Binding
+from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
 from context_tui.session.memory import from_messages
@@ -135,6 +137,34 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         assert screen.view.session is before
         screen.action_redo()
         assert screen.view.session is after
+
+
+async def test_what_was_told_goes_with_the_view_that_it_was_about() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await screen.run_action("apply")
+        await until(pilot, lambda: screen.view.session.origin)
+        screen.action_undo()
+        await pilot.pause()
+        assert ["back to 48 messages" in each.message for each in running._notifications] == [True]
+        screen.action_redo()
+        await pilot.pause()
+        assert not len(running._notifications)
+
+
+async def test_one_point_to_jump_to_is_told() -> None:
+    running = app(window=10_000_000)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.action_jump(1)
+        await settled(pilot)
+        assert "the next request, of message 47, is the peak" in notice(screen)
+        screen.action_jump(1)
+        await pilot.pause()
+        assert "the only point to jump to: the next request" in next(iter(running._notifications)).message
 
 
 async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
@@ -283,9 +313,25 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        assert {binding.tooltip for binding in KEYS} <= offered  # type: ignore[union-attr]
+        for key in KEYS:
+            assert isinstance(key, Binding)
+            assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
         assert isinstance(running.screen, HelpScreen)
+
+
+async def test_the_palette_finds_commands_by_their_names_once() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        offered = list(running.get_system_commands(inspector(running)))
+        assert len({command.title for command in offered}) == len(offered)
+        (redo,) = [command for command in offered if command.title.startswith("Redo")]
+        assert "," in redo.help
+        for word in "export undo redo filter apply problems breakdown find help window copy jump quit".split():
+            scored = [(Matcher(word).match(command.title), command.title) for command in offered]
+            best = max(scored, key=lambda each: each[0])[1]  # of equal ones the first, as the palette does
+            assert best.casefold().startswith(f"{word}: "), (word, best)
 
 
 def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from context_tui.compaction.apply import apply
+from context_tui.formats.opening import open_session
+from context_tui.session.facts import Problem
 from context_tui.tui.command_line import command_line
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
@@ -110,3 +114,12 @@ def test_odd_states_have_words() -> None:
     bare = View(session(4, 0), policy="koda-microcompact")
     assert "no tool results" in notice(bare, 8, [])
     assert "planned as of message 10" in notice(View(session(), at=10), 9, [])
+
+
+def test_what_could_not_be_read_is_told_before_the_rest() -> None:
+    samples = Path(__file__).parents[2] / "sample_sessions"
+    broken = View(open_session(samples / "broken-on-purpose.jsonl"))
+    assert notice(broken, 9, []) == "5 of 20 records could not be read   p lists them"
+    made = session()
+    made.facts.problems.append(Problem("the file", "ends too soon"))
+    assert notice(View(made), 9, []) == "1 problem in the file: not all of it could be read   p lists it"

@@ -125,6 +125,7 @@ class InspectorScreen(Reacting):
 
     def show(self, view: View) -> None:
         """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
+        self.hush()
         old, self.view, self.fresh = self.view, view, False
         if view.session.facts is not self.reader.session.facts:
             self.rows = Rows()

@@ -20,6 +20,7 @@ class Steering(Background):
     view: View
     reader: Reader
     reading: bool
+    said = False
 
     @abstractmethod
     def show(self, view: View) -> None:
@@ -44,8 +45,16 @@ class Steering(Background):
         self.show(replace(self.view, filter=self.view.filter.with_(kind, value) if kind else EVERYTHING))
 
     def say(self, words: str, *, warn: bool = False) -> None:
-        """Tell something in passing; nothing in it is taken for markup."""
+        """Tell something in passing, in place of what was told before; nothing in it is taken for markup."""
+        self.hush()
+        self.said = True
         self.notify(sanitize_line(words), severity="warning" if warn else "information", markup=False, timeout=4)
+
+    def hush(self) -> None:
+        """Take back what was told in passing: it was about a view that is not on screen any more."""
+        if self.said:
+            self.said = False
+            self.app.clear_notifications()
 
     def action_policy(self, number: int) -> None:
         """Choose a policy by its number."""
@@ -63,7 +72,8 @@ class Steering(Background):
         """Plan as of the next or previous point of interest."""
         found = next_jump(self.points, self.view.point, step)
         if found is None:
-            self.say(f"nowhere to go: no usage, no recorded compaction, and {self.view.policy} fires nowhere else")
+            only = f"this is the only point to jump to: {self.points[0].why}" if self.points else ""
+            self.say(only or f"nowhere to go: no usage, no recorded compaction, and {self.view.policy} fires nowhere")
             return
         cursor = Spot(min(found.at, max(len(self.view.session) - 1, 0)))
         self.show(replace(self.view.with_point(found.at), cursor=cursor))

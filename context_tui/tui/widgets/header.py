@@ -46,6 +46,8 @@ def title_line(
         (2, (plural(requests, "request"), MUTED)),
         (8, (window_words(window, width), WARN)),
     ]
+    if problems := len(session.facts.problems):
+        ranks.insert(4, (8, (plural(problems, "problem"), WARN)))
     if session.origin:
         ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
     point: list[Run] = [("at the end", "")] if at >= len(session) else [(f"as of message {at:,}", f"bold {WARN}")]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.firing import believed_series, fires, first_fire, moments, phases_at
+from context_tui.policies.firing import fires, first_fire, moments, phases_at
 from context_tui.policies.moment import moment_of
 from context_tui.policies.registry import POLICIES, params_for
 from context_tui.session.session import Session
@@ -71,7 +71,7 @@ def test_believed_is_a_replay_of_the_accounting(tmp_path: Path, recording: Recor
             history.record(requests[index].context)
         history.append(session.message(index))
     believed[len(session)] = history.tokens or 0
-    series = believed_series(session)
+    series = {moment.at: moment.believed for moment in moments(session, frozenset({"before_call"}))}
     assert series == {at: believed[at] for at in series}
     assert len(session) in series
 

@@ -70,8 +70,3 @@ def fires(session: Session, policy: Policy, params: Params) -> list[int]:
             found.append(moment.at)
         firing = now
     return found
-
-
-def believed_series(session: Session) -> dict[int, int]:
-    """What baseline-plus-delta accounting believed before each model call: message to tokens."""
-    return {moment.at: moment.believed for moment in moments(session, frozenset({"before_call"}))}

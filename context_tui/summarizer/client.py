@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -128,17 +127,6 @@ async def summarize_with_fallback(
     last = failures[-1]
     text = " | then: ".join(str(failed) for failed in failures)
     raise CallFailed(last.kind, text, last.partial)
-
-
-def summarize_blocking(
-    endpoints: Sequence[Endpoint], request: SummaryRequest, on_event: OnEvent | None = None
-) -> Summary:
-    """``summarize_with_fallback`` for the command line; an interrupt closes the connection and passes on.
-
-    Raises:
-        CallFailed: as there.
-    """
-    return asyncio.run(summarize_with_fallback(endpoints, request, on_event))
 
 
 def _body(endpoint: Endpoint, request: SummaryRequest, limit: str) -> bytes:

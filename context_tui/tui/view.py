@@ -143,12 +143,6 @@ class View:
         """The same with the context window given by the user."""
         return replace(self, session=self.session.with_window(tokens))
 
-    def with_session(self, session: Session) -> View:
-        """The same on a session that has grown."""
-        if self.session.window_given:
-            session = session.with_window(self.session.window_given)
-        return replace(self, session=session)
-
     def applied(self, session: Session) -> View:
         """The view of what applying a plan made of the session; the way back is kept."""
         params = {name: values for name, values in self.params.items() if name != MANUAL}

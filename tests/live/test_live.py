@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from context_tui.summarizer.checks import check
-from context_tui.summarizer.client import summarize, summarize_blocking
+from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key, Kind
 from context_tui.summarizer.events import Event, Text
 from context_tui.summarizer.failures import CallFailed
@@ -203,6 +203,6 @@ def test_a_wrong_path(plain: LiveServer, kind: Kind) -> None:
 def test_the_next_endpoint_is_asked(plain: LiveServer) -> None:
     absent = Endpoint("openai", "http://127.0.0.1:9", "absent")
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
-    summary = summarize_blocking([absent, endpoint(plain, "openai")], short)
+    summary = asyncio.run(summarize_with_fallback([absent, endpoint(plain, "openai")], short))
     assert summary.text.startswith("Hello ")
     assert "127.0.0.1:9 refuses the connection" in summary.notes[0]

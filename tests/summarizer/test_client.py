@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.summarizer.client import stream, summarize, summarize_blocking, summarize_with_fallback
+from context_tui.summarizer.client import stream, summarize, summarize_with_fallback
 from context_tui.summarizer.connection import connect
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.events import Event, Note, ReplyModel, Text
@@ -488,7 +488,7 @@ def test_all_fail() -> None:
     assert "claude.test is overloaded" in str(caught.value)
     assert "gpt.test refused the key" in str(caught.value)
     with pytest.raises(SummarizerError, match="no endpoint"):
-        summarize_blocking([], REQUEST)
+        asyncio.run(summarize_with_fallback([], REQUEST))
 
 
 # The key -------------------------------------------------------------------------------------------------------------
@@ -504,12 +504,12 @@ def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_proxy_settings(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "nonsense://x")
     with pytest.raises(CallFailed) as caught:
-        summarize_blocking([Endpoint("openai", "http://gpt.test", "m")], REQUEST)
+        asyncio.run(summarize_with_fallback([Endpoint("openai", "http://gpt.test", "m")], REQUEST))
     assert (caught.value.kind, "proxy" in str(caught.value)) == ("unreachable", True)
 
 
 def test_nobody_listens() -> None:
     with pytest.raises(CallFailed) as caught:
-        summarize_blocking([Endpoint("openai", "http://127.0.0.1:9", "m")], REQUEST)
+        asyncio.run(summarize_with_fallback([Endpoint("openai", "http://127.0.0.1:9", "m")], REQUEST))
     assert caught.value.kind == "refused"
     assert "127.0.0.1:9" in str(caught.value)

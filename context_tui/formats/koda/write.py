@@ -95,6 +95,8 @@ def _storable(value: str | None) -> str | None:
 def _rows(message: Message, lost: Counter[str]) -> list[Row]:
     blocks: list[Block] = message["content"]
     if summary := _summary(blocks):
+        if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
+            lost["summaries that became koda's system row, with its marker for theirs"] += 1
         return [{"role": "system", "content": summary}]
     results = [
         {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": _body(block, lost)}

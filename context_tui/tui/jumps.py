@@ -16,12 +16,20 @@ class Jump(NamedTuple):
     why: str
 
 
-def jumps(session: Session, policy: str, fires: Sequence[int]) -> list[Jump]:
-    """The points in order, each once, none before the first message; *fires*: where the trigger begins to fire."""
+def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None = None) -> list[Jump]:
+    """The points in order, each once, none before the first message.
+
+    Args:
+        fires: where the trigger begins to fire.
+        acts: where it fires and changes something, if it changes nothing at the first of these.
+    """
     found: dict[int, list[str]] = {}
     facts = session.facts
     for number, at in enumerate(fires):
-        found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here")
+        idle = ", but changes nothing yet" if acts is not None and at == fires[0] else ""
+        found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
+    if acts is not None:
+        found.setdefault(acts, []).append("it changes something here" if acts in fires else f"{policy} acts here")
     for compaction in facts.compactions:
         if compaction.message <= session.length:
             what = "compaction" if compaction.kind == "full" else "clearing of results"

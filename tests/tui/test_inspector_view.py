@@ -8,11 +8,14 @@ import pytest
 
 from context_tui.compaction.apply import apply
 from context_tui.formats.opening import open_session
+from context_tui.policies.firing import moments
+from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Problem
 from context_tui.tui.command_line import command_line
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
 from context_tui.tui.notices import notice
+from context_tui.tui.screens.background import acting
 from context_tui.tui.screens.dialogs import window_tokens
 from context_tui.tui.view import Spot, View
 from tests.tui.inspecting import session
@@ -98,6 +101,20 @@ def test_jumps_go_through_peak_fires_and_compactions_and_around() -> None:
     assert [point.at for point in points] == [9, 24, 47]
     assert next_jump(points, 9, 1) == points[1] and next_jump(points, 48, 1) == points[0]
     assert next_jump(points, 9, -1) == points[-1] and next_jump([Jump(9, "")], 9, 1) is None
+
+
+def test_where_it_first_changes_something_is_a_point_too() -> None:
+    made = session(usage=False).with_window(4_000)
+    view = View(made, params={"defect-microcompact": {"min_clear_tokens": 500}})
+    policy = POLICIES[view.policy]
+    fired = [moment for moment in moments(made, policy.phases) if policy.trigger(moment, view.model).fires]
+    acts = acting(view, fired, lambda: False)
+    first = next(each.at for each in fired if policy.plan(made.context_at(each.at), view.model, each).changed)
+    assert acts == first and fired[0].at < first
+    assert acting(view, fired, lambda: True) is None
+    points = {point.at: point.why for point in jumps(made, view.policy, [fired[0].at], acts)}
+    assert points[fired[0].at] == "defect-microcompact first fires here, but changes nothing yet"
+    assert points[first] == "defect-microcompact acts here"
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("200k", 200_000), ("1m", 1_000_000), ("8,192", 8_192), ("", None)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,11 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
+from context_tui.errors import PlanError
 from context_tui.policies.firing import moments
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.moment import Moment
+from context_tui.policies.registry import POLICIES, params_for
+from context_tui.session.context import context_at
 from context_tui.session.session import SessionInfo
 from context_tui.tokens.breakdown import Breakdown, breakdown
 from context_tui.tokens.recorded import not_in_file
@@ -25,10 +28,14 @@ from context_tui.tui.view import Spot, View
 
 @dataclass
 class Fires(Message):
-    """Where the trigger of the view's policy begins to fire."""
+    """Where the trigger of the view's policy begins to fire, and a point where it fires and changes something.
+
+    ``acts`` is looked for where the plan at the first of ``points`` changes nothing; None where none was found.
+    """
 
     view: View
     points: list[int]
+    acts: int | None = None
 
 
 @dataclass
@@ -61,6 +68,41 @@ BUSY = 0.15
 """Seconds for which a thread gives way to the screen after something was pressed."""
 
 
+MANY = 50_000
+"""Messages up to which plans are made to find where one changes something."""
+
+
+def acting(view: View, fired: Sequence[Moment], cancelled: Callable[[], bool]) -> int | None:
+    """Of the moments at which the trigger fires, the first whose plan changes something, if the later ones do as well.
+
+    What can be cleared grows with the context, so that steps that double are taken to one, and halved on the way back.
+    """
+    policy = POLICIES[view.policy]
+    try:
+        params = params_for(policy, view.settings(view.policy))
+    except PlanError:
+        return None
+
+    def changes(row: int) -> bool:
+        time.sleep(0.001)  # the screen's turn
+        # Not by the session: it keeps few contexts, and those on screen would go.
+        context = context_at(view.session.facts, fired[row].at)
+        try:
+            return not cancelled() and policy.plan(context, params, fired[row]).changed
+        except PlanError:
+            return False
+
+    low, high = -1, 0
+    while not changes(high):
+        if high == len(fired) - 1:
+            return None
+        low, high = high, min(2 * high + 1, len(fired) - 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if changes(middle) else (middle, high)
+    return fired[high].at
+
+
 class Background(Screen[None]):
     """Thread workers. They are given immutable views and only post messages; late answers are told by their view."""
 
@@ -77,6 +119,7 @@ class Background(Screen[None]):
         """Posts ``Fires``."""
         worker, policy, model = get_current_worker(), POLICIES[view.policy], view.model
         found, firing = [], False
+        fired: list[Moment] = []
         for number, moment in enumerate(moments(view.session, policy.phases)):
             if not number % 256:
                 if worker.is_cancelled:
@@ -85,8 +128,14 @@ class Background(Screen[None]):
             now = policy.trigger(moment, model).fires
             if now and not firing:
                 found.append(moment.at)
+            if now:
+                fired.append(moment)
             firing = now
         self.post_message(Fires(view, found))
+        if fired and len(view.session) <= MANY:
+            acts = acting(view, fired, lambda: worker.is_cancelled)
+            if acts is not None and acts != found[0]:
+                self.post_message(Fires(view, found, acts))
 
     @work(thread=True, exclusive=True, group="parts", exit_on_error=False, description="break the context down")
     def break_down(self, view: View) -> None:

@@ -69,6 +69,7 @@ class InspectorScreen(Reacting):
         self._listed_for: object = None
         self._parts: tuple[object, Breakdown] | None = None
         self._fires: tuple[object, list[int]] | None = None
+        self._acts: int | None = None
         self._told = ""
         self._header: object = None
         self._soon: Timer | None = None
@@ -268,14 +269,15 @@ class InspectorScreen(Reacting):
         """Where the trigger of the policy begins to fire, once it is known."""
         return self._fires[1] if self._fires and self._fires[0] == _trigger_key(self.view) else None
 
-    def keep_fires(self, view: View, points: list[int]) -> None:
-        """Take the points at which a view's policy begins to fire."""
-        self._fires = (_trigger_key(view), points)
+    def keep_fires(self, view: View, points: list[int], acts: int | None) -> None:
+        """Take the points at which a view's policy begins to fire, and where it changes something if later."""
+        self._fires, self._acts = (_trigger_key(view), points), acts
 
     @property
     def points(self) -> list[Jump]:
         """The points to jump between."""
-        return jumps(self.view.session, self.view.policy, self.fires or [])
+        fires = self.fires or []
+        return jumps(self.view.session, self.view.policy, fires, self._acts if fires else None)
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is too little room."""

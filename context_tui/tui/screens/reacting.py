@@ -83,7 +83,7 @@ class Reacting(Dialogs):
         """Take a breakdown that was computed for a view."""
 
     @abstractmethod
-    def keep_fires(self, view: View, points: list[int]) -> None:
+    def keep_fires(self, view: View, points: list[int], acts: int | None) -> None:
         """Take the points at which a view's policy begins to fire."""
 
     # Reading
@@ -194,7 +194,7 @@ class Reacting(Dialogs):
 
     @on(Fires)
     def _fires_known(self, event: Fires) -> None:
-        self.keep_fires(event.view, event.points)
+        self.keep_fires(event.view, event.points, event.acts)
         self.draw_panel()
 
     @on(Curve)

@@ -131,6 +131,14 @@ async def test_titles_are_read_beside_and_can_be_filtered_by() -> None:
         await until(pilot, lambda: names(app) == [HERE, "b"])
 
 
+async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the_file() -> None:
+    infos = [SessionInfo("/s/a.jsonl", "x", title="a"), SessionInfo("/s/a.jsonl", "x", "side", title="side")]
+    app = Shell(PickerScreen(infos, titles=lambda info: "what was asked", now=NOW))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: "what was asked" in drawn(app))
+        assert drawn(app).count("what was asked") == 1
+
+
 async def test_what_cannot_be_read_says_so_and_the_picker_stays(tmp_path: Path) -> None:
     path = tmp_path / "[red]broken.jsonl"
     path.write_bytes(b"\0\1\2")

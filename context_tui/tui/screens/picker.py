@@ -93,7 +93,9 @@ class PickerScreen(Screen[SessionInfo | None]):
 
     def _title(self, entry: Entry) -> str:
         title = entry.info.title
-        return title if title and title != entry.name else self._known.get(entry.info.path, "")
+        if title and title != entry.name:
+            return title
+        return "" if entry.info.id else self._known.get(entry.info.path, "")  # titles are read of whole files
 
     def _list(self) -> None:
         words = self.query_one(Input).value.casefold().split()

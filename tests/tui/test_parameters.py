@@ -211,6 +211,28 @@ def press(*keys: str) -> Press:
     return run
 
 
+async def test_the_footer_says_what_digits_do_on_the_chosen_row() -> None:
+    app = Tuner(FULL)
+    async with app.run_test(size=(120, 8)) as pilot:
+
+        def told() -> set[str]:
+            bindings = (each.binding for each in app.screen.active_bindings.values())
+            return {f"{each.key_display} {each.description}" for each in bindings if each.show and each.key_display}
+
+        assert {"←→ value", "0–9 type"} <= told()
+        await pilot.press("down")
+        assert "0–9 type" not in told() and "←→ value" in told()
+
+
+async def test_the_curve_keeps_its_lines_when_the_difference_comes() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(80, 7)) as pilot:
+        await pilot.press("right")
+        await pilot.pause()
+        assert app.panel.curve.size.height >= 2
+        assert "Δ keep_recent_turns 3 → 4" in text_of(app)
+
+
 def test_snapshot_wide(snap_compare: Any) -> None:
     """Sliders left, result, difference, trigger and curve right; numbers in columns, a tick at the default."""
     assert snap_compare(Tuner(MICRO), run_before=press("down", "right", "right"), terminal_size=(160, 8))

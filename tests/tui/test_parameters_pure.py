@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from context_tui.policies.moment import moment_of
 from context_tui.policies.registry import POLICIES, params_for, plan
 from context_tui.tui.widgets.controls import Control, controls_of, value_of
-from context_tui.tui.widgets.curve import curve_lines
+from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
 from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.parameters import fitted
 from context_tui.tui.widgets.setting_paint import columns_for, items, row
 from context_tui.tui.widgets.sliders import Scale, knob_at, number, parse, scale_of, track, value_at
 from tests.tui.tuning import sample
@@ -267,3 +268,21 @@ def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height:
 
 def test_a_list_has_no_range() -> None:
     assert Control("tools", "list", "", "tools", ()).range_words() == ""
+
+
+def test_small_differences_are_flat_and_large_ones_are_to_scale() -> None:
+    assert set(heights([10_000, 9_900, 9_801], 1)) == {8}
+    assert heights([10_000, 5_000, 1], 1) == [8, 4, 1]
+
+
+def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> None:
+    long, short_one = [[("would fire: because (of that)", "")]], [[("would fire: because", "")]]
+    first: list[list[list[Run]]] = [[[("result", "")]]]
+
+    def words(width: int, room: int) -> list[str]:
+        return ["".join(text for text, _ in line).rstrip() for line in fitted([first, [long, short_one]], width, room)]
+
+    assert words(40, 2) == ["result", "would fire: because (of that)"]
+    assert words(20, 2) == ["result", "would fire: because"]
+    assert words(12, 2) == ["result", "would fire:…"]
+    assert words(40, 1) == ["result"]

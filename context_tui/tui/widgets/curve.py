@@ -11,6 +11,9 @@ from textual.widget import Widget
 from context_tui.tui.widgets.draw import BOLD, HUE, LEVELS, MUTED, Run, cells, clip, content, pad
 from context_tui.tui.widgets.sliders import number
 
+FLAT = 0.02
+"""The part of the largest value up to which differences are not drawn."""
+
 
 def nearest(values: Sequence[float], current: float) -> int:
     """Index of the value that is nearest to the current one."""
@@ -18,16 +21,17 @@ def nearest(values: Sequence[float], current: float) -> int:
 
 
 def heights(tokens: Sequence[int], rows: int) -> list[int]:
-    """Eighths of a row for each point: the smallest one eighth, the largest all of *rows*."""
+    """Eighths of *rows* for each point, on a scale from nothing to the largest; what differs by little is flat."""
     low, high = min(tokens), max(tokens)
-    top = rows * 8 - 1
-    return [1 + ((each - low) * top // (high - low) if high > low else top // 2) for each in tokens]
+    if high - low < high * FLAT:
+        return [rows * 8] * len(tokens)
+    return [max(1, round(each * rows * 8 / high)) for each in tokens]
 
 
 def curve_lines(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int
 ) -> list[list[Run]]:
-    """The curve in *height* lines: bars with the largest and smallest number beside them, and the values below."""
+    """The curve in *height* lines: bars with the ends of their scale beside them, and the values below."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     if min(tokens) == max(tokens):
@@ -36,7 +40,7 @@ def curve_lines(
     numbers = [float(value) for value in values]
     here = nearest(numbers, float(current)) if current is not None else -1
     rows, high, low = height - 1, f"{max(tokens):,}", f"{min(tokens):,}"
-    label = max(len(high), len(low)) + 1
+    label = len(high) + 1
     step = max(1, min(6, (width - label) // len(tokens)))
     shown = list(range(len(tokens)))
     if len(tokens) > width - label:
@@ -46,18 +50,18 @@ def curve_lines(
     lines: list[list[Run]] = []
     for line in range(rows):
         base = (rows - 1 - line) * 8
-        text = high if line == 0 else low if line == rows - 1 else ""
+        text = high if line == 0 else "0" if line == rows - 1 else ""
         runs: list[Run] = [(text.rjust(label - 1) + " ", MUTED)]
         for column, eighths in enumerate(tall):
             glyph = LEVELS[min(eighths - base, 8) - 1] if eighths > base else " "
             runs.append((glyph * step, f"bold {HUE}" if column == here else MUTED))
         lines.append(clip(runs, width))
-    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width))
+    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width, f"{low} to {high}"))
     return lines
 
 
-def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int, width: int) -> list[Run]:
-    """The ends of the range, and the current value under its bar."""
+def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int, width: int, tokens: str) -> list[Run]:
+    """The ends of the range, and the current value under its bar; beside them what the bars are."""
     first, last = (
         number(value) if not isinstance(value, bool) else "on" if value else "off" for value in (values[0], values[-1])
     )
@@ -67,8 +71,8 @@ def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int,
     right = last if at + len(mark) + len(last) < span else ""
     runs: list[Run] = [(" " * label, ""), (left.ljust(at), MUTED), (mark, f"{BOLD} {HUE}")]
     runs = [*pad(runs, label + span - len(right)), (right, MUTED)]
-    unit = "  est. tokens after"
-    return clip([*runs, (unit if cells(runs) + len(unit) <= width else "", MUTED)], width)
+    units = (f"  est. {tokens} tokens after", "  est. tokens after", "")
+    return clip([*runs, (next(unit for unit in units if cells(runs) + len(unit) <= width or not unit), MUTED)], width)
 
 
 class CurveView(Widget):

@@ -79,6 +79,16 @@ def clip(runs: Sequence[Run], width: int) -> list[Run]:
     return found
 
 
+def cut(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
+    """The first *height* lines, with an ellipsis where more would follow."""
+    found = [list(line) for line in lines[:height]]
+    if found and len(lines) > height:
+        text, style = found[-1][-1] if found[-1] else ("", "")
+        last = [*found[-1][:-1], (text.rstrip(), style)]
+        found[-1] = [*last, ("…", style)] if cells(last) < width else clip([*last, ("……", style)], width)
+    return found
+
+
 def pad(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
     """The runs in exactly *width* cells."""
     found = clip(runs, width)

@@ -86,8 +86,8 @@ def result_parts(outcome: Outcome) -> list[list[Run]]:
     ]
 
 
-def trigger_parts(trigger: Trigger, first: int | None) -> list[list[Run]]:
-    """Whether it would fire here, why, on which number, and where it would have."""
+def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> list[list[Run]]:
+    """Whether it would fire here, why, on which number (where *source* asks for it), and where it would have."""
     if trigger.source == "you":
         return [[(trigger.reason, MUTED)]]
     verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
@@ -97,7 +97,7 @@ def trigger_parts(trigger: Trigger, first: int | None) -> list[list[Run]]:
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
     # The colon is part of the run before it, as lines are broken between words of a run.
     runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]
-    return [[*runs, (f" ({trigger.source})", MUTED)] if trigger.source else runs]
+    return [[*runs, (f" ({trigger.source})", MUTED)] if source and trigger.source else runs]
 
 
 def spell(value: Any) -> str:

@@ -19,41 +19,66 @@ from context_tui.policies.moment import Moment
 from context_tui.session.context import Context
 from context_tui.tui.widgets.controls import Control, controls_of, value_of
 from context_tui.tui.widgets.curve import CurveView
-from context_tui.tui.widgets.draw import BAD, MUTED, Run, content, flow
+from context_tui.tui.widgets.draw import BAD, MUTED, Run, content, cut, flow
 from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 CURVE_POINTS = 60
+CURVE_LINES = 2
+"""Lines that stay free for a curve: its bars and its values."""
+_CURVELESS = ("list", "marks")
 NARROW = 72
 """Cells under which the outcome stands below the settings instead of beside them."""
 
 
+Paragraph = list[list[Run]]
+"""Parts that stay together where the width allows."""
+
+
+def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int) -> list[list[Run]]:
+    """Paragraphs in *room* lines: each in its longest form that leaves the ones before it whole, the last one cut."""
+    lines: list[list[Run]] = []
+    for forms in paragraphs:
+        left = room - len(lines)
+        flown = [flow(parts, width) for parts in forms]
+        lines += next((each for each in flown if len(each) <= left), cut(flown[-1], left, width))
+    return lines
+
+
 class OutcomeText(Widget):
-    """What the settings would do: result, trigger, and the difference from the settings before."""
+    """What the settings would do: result, the difference from the settings before, and trigger."""
 
     DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
 
     def __init__(self, *, ascii: bool = False) -> None:
         super().__init__()
         self.ascii = ascii
-        self.paragraphs: list[list[list[Run]]] = []
+        self.paragraphs: list[list[Paragraph]] = []
+        self.below = 0
+        self._room = 100
 
-    def show(self, paragraphs: list[list[list[Run]]]) -> None:
-        """Show paragraphs, each of parts that stay together where the width allows."""
+    def show(self, paragraphs: list[list[Paragraph]], below: int = 0) -> None:
+        """Show paragraphs, each in the longest of its forms that fits; *below* is what to leave free below them."""
         before = self._height(self.content_size.width)
-        self.paragraphs = paragraphs
+        self.paragraphs, self.below = paragraphs, below
         self.refresh(layout=self._height(self.content_size.width) != before)
 
+    def leave(self, below: int) -> None:
+        """Leave another number of lines free."""
+        if below != self.below:
+            self.show(self.paragraphs, below)
+
     def _height(self, width: int) -> int:
-        return sum(len(flow(parts, width)) for parts in self.paragraphs)
+        return len(fitted(self.paragraphs, width, max(self._room - self.below, 1)))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the paragraphs take."""
+        """As many lines as the paragraphs take in the room there is."""
+        self._room = container.height
         return max(self._height(width), 1)
 
     def render(self) -> Content:
         """The paragraphs, each on lines of its own."""
-        lines = [line for parts in self.paragraphs for line in flow(parts, self.content_size.width)]
+        lines = fitted(self.paragraphs, self.content_size.width, self.content_size.height)
         return Content("\n").join(content(line, self.ascii) for line in lines)
 
 
@@ -130,16 +155,16 @@ class ParameterPanel(Widget):
         self._compare(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
         self.rows.show(controls, values)
-        paragraphs: list[list[list[Run]]] = []
+        paragraphs: list[list[Paragraph]] = []
         if outcome:
-            paragraphs.append(result_parts(outcome))
+            paragraphs.append([result_parts(outcome)])
         else:
-            paragraphs.append([[("no plan: ", f"bold {BAD}"), (trouble or "not known yet", "")]])
+            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (trouble or "not known yet", "")]]])
         if self._difference:
-            paragraphs.append([[("Δ ", MUTED), *self._difference]])
+            paragraphs.append([[[("Δ ", MUTED), *self._difference]]])
         if plan:
-            paragraphs.append(trigger_parts(plan.trigger, first))
-        self.outcome.show(paragraphs)
+            paragraphs.append([trigger_parts(plan.trigger, first), trigger_parts(plan.trigger, first, source=False)])
+        self.outcome.show(paragraphs, self._curve_lines)
         if self.rows.control and self.curve.name_shown == self.selected:
             self.curve.mark(self.rows.control.shown(values[self.selected]))
 
@@ -154,10 +179,16 @@ class ParameterPanel(Widget):
             both = self._outcome and outcome and changes
             self._difference = difference(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
 
+    @property
+    def _curve_lines(self) -> int:
+        """The lines that the curve of the selected setting needs."""
+        control = self.rows.control
+        return CURVE_LINES if control and control.kind not in _CURVELESS and self._outcome else 0
+
     def curve_values(self, name: str) -> list[Any]:
         """At most 60 values over the range of a setting, for which ``show_curve`` is to be given the tokens after."""
         control = self._control(name)
-        if control is None or control.kind in ("list", "marks"):
+        if control is None or control.kind in _CURVELESS:
             return []
         if control.scale is None:
             return [False, True]
@@ -187,4 +218,5 @@ class ParameterPanel(Widget):
     def _moved(self, event: SettingRows.Moved) -> None:
         event.stop()
         self.curve.clear()
+        self.outcome.leave(self._curve_lines)
         self.post_message(self.Selected(self.policy, event.name))

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.tui.widgets.controls import Control
-from context_tui.tui.widgets.draw import MUTED, Run, clip, content, on
+from context_tui.tui.widgets.draw import MUTED, Run, clip, content, cut, on
 from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, below, columns_for, lines_of, row
 from context_tui.tui.widgets.sliders import parse, value_at
 
@@ -26,10 +26,13 @@ class SettingRows(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="The setting above"),
         Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="The setting below"),
-        Binding("left", "step(-1)", "Less", show=False, id="setting-less", tooltip="One step less"),
+        Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
         Binding("shift+left", "step(-10)", "Ten less", show=False, id="setting-ten-less", tooltip="Ten steps less"),
         Binding("shift+right", "step(10)", "Ten more", show=False, id="setting-ten-more", tooltip="Ten steps more"),
+        Binding(
+            ",".join("0123456789"), "type", "type", key_display="0–9", id="setting-type", tooltip="Begin an exact value"
+        ),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick a tool"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Back to the default"),
     ]
@@ -59,6 +62,7 @@ class SettingRows(Widget, can_focus=True):
         self.error = ""
         self._top = 0
         self._dragged = False
+        self._typable = False
 
     @property
     def control(self) -> Control | None:
@@ -74,7 +78,19 @@ class SettingRows(Widget, can_focus=True):
         self.row = names.index(name) if name in names else 0
         if name not in names:
             self.item, self.typed, self.error = 0, None, ""
+        self._tell_keys()
         self.refresh(layout=len(controls) != height)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Digits choose a policy where no number can be typed."""
+        return self._typable if action == "type" else True
+
+    def _tell_keys(self) -> None:
+        """Have the footer say what digits do on the chosen row."""
+        typable = bool(self.control and self.control.scale)
+        if typable != self._typable:
+            self._typable = typable
+            self.refresh_bindings()
 
     # Drawing
 
@@ -101,7 +117,8 @@ class SettingRows(Widget, can_focus=True):
         at = lines.index(self.row) if self.controls else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
         first = max(0, spots[min(self.item, len(spots) - 1)].line - room + 1) if spots else 0
-        return lines[self._top : self._top + rows], under[first : first + room], first
+        shown = under[first : first + room] if spots else cut(under, room, self.content_size.width - MARK)
+        return lines[self._top : self._top + rows], shown, first
 
     def render(self) -> Content:
         """The rows, and below them what the chosen one is."""
@@ -157,6 +174,7 @@ class SettingRows(Widget, can_focus=True):
         if number >= 0 and number != self.row:
             self.row, self.item, self.typed, self.error = number, 0, None, ""
             self.post_message(self.Moved(self.controls[number].name))
+            self._tell_keys()
             self.refresh()
 
     def action_step(self, steps: int) -> None:
@@ -182,6 +200,9 @@ class SettingRows(Widget, can_focus=True):
         elif control and control.kind == "list" and control.entries:
             name, chosen = control.entries[min(self.item, len(control.entries) - 1)].name, self.values[control.name]
             self.set_value(tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name))
+
+    def action_type(self) -> None:
+        """Digits are taken in ``on_key``; the binding is for the footer and the help."""
 
     def action_default(self) -> None:
         """Back to the default."""

@@ -98,12 +98,29 @@ async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:
         assert "est. " in str(app.screen.query_one("#apply-summary").border_title)
         await pilot.press("escape")
         assert app.first.phase is Phase.READY
-        assert "cancelled" in status(app)
+        assert "cancelled after 0 s" in status(app)
+        assert "the head was sent to localhost:9. Enter sends it again." in summary(app).replace("\n", " ")
         await until(pilot, lambda: server.closed)
         assert not app.answers
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
     assert app.answers == [None]
+
+
+async def test_a_summarizer_that_cannot_be_asked_says_so_and_the_edited_extract_stays() -> None:
+    app = Shell(screen(kind="extract", environ={}))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        await pilot.press("e", "W", "X", "Y", "escape")
+        assert summary(app).startswith("WXY")
+        await pilot.press("3")
+        assert "openai cannot be asked: no key" in summary(app)
+        assert "Kept: the edited summary by extract (1)." in summary(app)
+        await pilot.press("enter")
+        assert "nothing to send to" in status(app) and "OPENAI" in status(app)
+        await pilot.press("1")
+        assert summary(app).startswith("WXY")
+        assert not status(app)
 
 
 async def test_a_slow_first_token_is_said() -> None:

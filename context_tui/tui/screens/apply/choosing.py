@@ -23,7 +23,7 @@ class Choosing(ApplyFace):
         """Begin with the summarizer that is chosen."""
 
     def _choose(self, kind: str) -> None:
-        self.kind = kind
+        self.kind, self._cancelled = kind, ""
         try:
             self.chosen = choose(self.plan, kind, self._model, self._base_url, environ=self._environ)
         except SummarizerError as error:

@@ -44,6 +44,7 @@ class ApplyFace(ModalScreen[Session | None]):
         self.phase = Phase.READING
         self.prepared: Prepared | None = None
         self.chosen: Summarizer | SummarizerError = Summarizer()
+        self._cancelled = ""
         self._key = plan_key(session, plan)
         self._keep_drafts(drafts, kind)
 
@@ -102,12 +103,25 @@ class ApplyFace(ModalScreen[Session | None]):
         self.refresh_bindings()
 
     def _waiting(self) -> str:
+        """What the pane of the summary says before there is one."""
         if isinstance(self.chosen, SummarizerError):
-            return "This summarizer cannot be asked. Set what it lacks, or choose another one with s."
+            first = f"{self.kind} cannot be asked: {self.chosen}. Or choose another summarizer with s."
+            return sanitize("\n\n".join(filter(None, (first, words.kept(self._kept)))))
         if self.phase is Phase.READING:
             return "Reading the head…"
         host = self.chosen.endpoints[0].host if self.chosen.endpoints else ""
-        return sanitize(f"Nothing has been sent. Enter sends the head to {host}." if host else "Enter writes it.")
+        if not host:
+            text = f"{self._cancelled}; enter writes it again." if self._cancelled else "Enter writes it."
+        elif self._cancelled:
+            text = f"{self._cancelled}; the head was sent to {host}. Enter sends it again."
+        else:
+            text = f"Nothing has been sent. Enter sends the head to {host}."
+        return sanitize("\n\n".join(filter(None, (text, words.kept(self._kept)))))
+
+    @property
+    def _kept(self) -> list[Draft]:
+        """The summaries by other summarizers that wait."""
+        return [draft for (plan, kind), draft in self._drafts.items() if plan == self._key and kind != self.kind]
 
     def _name_summary(self, text: str) -> None:
         self.query_one("#apply-summary").border_title = Content(sanitize_line(text))

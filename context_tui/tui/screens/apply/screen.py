@@ -46,6 +46,7 @@ class ApplyScreen(Choosing):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "begin", "send", id="apply-begin", tooltip="Send the head, and have the summary written"),
+        Binding("enter", "why", "", show=False, id="apply-why"),
         Binding("a", "accept", "accept", id="apply-accept", tooltip="Make the new session with this summary"),
         Binding("e", "edit", "edit", id="apply-edit", tooltip="Change the summary by hand"),
         Binding("r", "retry", "retry", id="apply-retry", tooltip="Have it written once more"),
@@ -121,6 +122,8 @@ class ApplyScreen(Choosing):
         match action:
             case "begin":
                 return phase is Phase.READY and usable
+            case "why":
+                return phase is Phase.READY and not usable
             case "accept" | "edit":
                 return phase is Phase.DONE
             case "retry":
@@ -145,7 +148,7 @@ class ApplyScreen(Choosing):
         """Have the summary written."""
         if isinstance(self.chosen, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
-        self.phase = Phase.WRITING
+        self.phase, self._cancelled = Phase.WRITING, ""
         self._reply, self._thinking, self._started = Reply(), 0, time.monotonic()
         self._say("")
         self.query_one("#apply-summary", ReadingPane).show([])
@@ -154,6 +157,10 @@ class ApplyScreen(Choosing):
         self._writer = self.run_worker(
             self._write(self.chosen, self.prepared), group="write", exclusive=True, exit_on_error=False
         )
+
+    def action_why(self) -> None:
+        """Say why nothing can be asked."""
+        self._say(f"✗ nothing to send to: {self.chosen}", "error")
 
     def action_retry(self) -> None:
         """Have it written once more; the draft stays until the new one is there."""
@@ -218,11 +225,13 @@ class ApplyScreen(Choosing):
         if self._writer:
             self._writer.cancel()
         self.phase = Phase.READY
+        seconds = f"cancelled after {time.monotonic() - self._started:.0f} s"
         if self.draft:
             self._done()
         else:
+            self._cancelled = seconds
             self._refresh_all()
-        self._say("cancelled; the session is as it was")
+        self._say(f"{seconds}; the session is as it was")
 
     def action_close(self) -> None:
         """Close without a result; a draft is kept."""

@@ -89,6 +89,15 @@ def written_by(draft: Draft) -> str:
     return f"{draft.by} · est. {utf8_len(draft.text) // 4:,} tokens{took}{changed}"
 
 
+def kept(drafts: Sequence[Draft]) -> str:
+    """Where the summaries are that were written before and are not shown."""
+    names = [
+        f"the {'edited ' if each.edited else ''}summary by {each.kind} ({KINDS.index(each.kind) + 1})"
+        for each in drafts
+    ]
+    return f"Kept: {', '.join(names)}." if names else ""
+
+
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:
     """What would be sent, message by message, each block only as far as it can be looked at."""
     order = plan.context.order[: plan.cut]

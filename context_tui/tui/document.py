@@ -39,6 +39,7 @@ class Subject:
     plan: Plan | None = None
     limit: int = LIMIT
     note: str = ""
+    belief: str = ""
 
     @property
     def rows(self) -> list[int]:
@@ -50,8 +51,9 @@ def pieces(subject: Subject) -> Iterator[Part]:
     """The whole document."""
     facts = subject.session.facts
     yield from _fate(subject)
-    if subject.note:
-        yield Part(subject.note, "muted")
+    for text in filter(None, (subject.note, subject.belief)):
+        yield Part(text, "muted")
+    if subject.note or subject.belief:
         yield Part("")
     rows = subject.rows
     if not rows:

@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 
 from context_tui.session.memory import from_messages
+from context_tui.tui.beliefs import beliefs_of
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines
 from context_tui.tui.document import LIMIT, Subject, pieces
 from context_tui.tui.images import describe_image, size_of
@@ -18,7 +19,7 @@ from context_tui.tui.marks import Mark, Marker
 from context_tui.tui.requests import about_request
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.detail import Detail
-from tests.tui.fakes import drawn
+from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import session
 
 Block = dict[str, Any]
@@ -175,3 +176,38 @@ async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
         app.detail.seek(needle)
         await pilot.pause()
         assert shown in drawn(app)
+
+
+def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
+    made = session()
+    beliefs = beliefs_of(made)
+    assert beliefs.words(0) == beliefs.words(2) == beliefs.words(len(made)) == ""
+    assert beliefs.words(1).endswith(
+        "by defect (an estimate, as nothing was recorded before it), nothing by agent-sdk (no reply)"
+    )
+    added = beliefs.believed[3] - made.facts.requests[0].context
+    assert 0 < added < 2_000
+    assert beliefs.words(3) == (
+        f"believed before it: {beliefs.believed[3]:,} by defect (last recorded + estimate), "
+        "10 by agent-sdk (input tokens of the last reply)"
+    )
+    assert not beliefs.knows(session(), 3)
+
+
+async def test_what_was_believed_comes_when_it_is_counted() -> None:
+    made, detail = session(), Detail()
+    mark = Marker(made.context_at(), None).mark(3)
+
+    class Alone(App[None]):
+        def compose(self) -> ComposeResult:
+            yield detail
+
+    async with Alone().run_test(size=(100, 20)) as pilot:
+        subject = Subject(made, Spot(3), made.content.blocks(3), mark, note="recorded: 9,410 tokens in")
+        detail.read(subject, Content("3"), Content(""))
+        assert "believed before it" not in detail.shown
+        await until(pilot, lambda: "believed before it" in detail.shown)
+        first = detail.shown.splitlines()
+        assert first.index("recorded: 9,410 tokens in") + 1 == next(n for n, t in enumerate(first) if "believed" in t)
+        detail.read(Subject(made, Spot(5), made.content.blocks(5), mark), Content("5"), Content(""))
+        assert "believed before it" in detail.shown

@@ -14,11 +14,17 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
+from textual.timer import Timer
+from textual.worker import get_current_worker
 
+from context_tui.session.session import Session
+from context_tui.tui.beliefs import Beliefs, beliefs_of
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.screens.reading import Part, ReadingPane
 from context_tui.tui.view import Spot
 
+IDLE = 0.3
+"""Seconds for which a message is shown until what was believed before it is counted."""
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
     *("cleared", "truncated", "summarised", "dropped", "found"),
@@ -46,6 +52,12 @@ class Detail(ReadingPane):
 
         spot: Spot
 
+    @dataclass
+    class Counted(Message):
+        """What was believed before each message of a session is known."""
+
+        beliefs: Beliefs
+
     class Closed(Message):
         """The timeline is wanted again."""
 
@@ -53,6 +65,9 @@ class Detail(ReadingPane):
         super().__init__(id=id)
         self._subject: Subject | None = None
         self.needle = ""
+        self._beliefs: Beliefs | None = None
+        self._counting: Timer | None = None
+        self._titles = (Content(""), Content(""))
 
     @property
     def spot(self) -> Spot | None:
@@ -62,9 +77,10 @@ class Detail(ReadingPane):
     def read(self, subject: Subject, title: Content, subtitle: Content) -> None:
         """Show a subject; the place in it is kept where only its fate has changed."""
         old = self._subject
+        subject = self._with_belief(subject)
         if old and _same(old, subject):
             return
-        self.border_title, self.border_subtitle = title, subtitle
+        self.border_title, self.border_subtitle = self._titles = title, subtitle
         stays = old is not None and old.spot == subject.spot and old.session is subject.session
         if stays and old is not None:
             subject = replace(subject, limit=old.limit)
@@ -75,6 +91,40 @@ class Detail(ReadingPane):
             self.scroll_to(y=top, animate=False, force=True)
         else:
             self._go_to_needle()
+
+    def _with_belief(self, subject: Subject) -> Subject:
+        """With what was believed before the message, where that is known; otherwise it is counted soon."""
+        if subject.spot.block >= 0:
+            return subject
+        if self._beliefs and self._beliefs.knows(subject.session, subject.spot.message):
+            return replace(subject, belief=self._beliefs.words(subject.spot.message))
+        if self._counting is not None:
+            self._counting.stop()
+        self._counting = self.set_timer(IDLE, lambda: self._count(subject.session))
+        return subject
+
+    def _count(self, session: Session) -> None:
+        if self._subject and self._subject.session is session and not getattr(self.screen, "reading", False):
+            self.run_worker(
+                lambda: self._count_in_thread(session),
+                group="beliefs",
+                description="count what was believed",
+                exclusive=True,
+                thread=True,
+                exit_on_error=False,
+            )
+
+    def _count_in_thread(self, session: Session) -> None:
+        worker, found = get_current_worker(), beliefs_of(session, pause=0.002)
+        if not worker.is_cancelled:
+            self.post_message(self.Counted(found))
+
+    def on_detail_counted(self, event: Counted) -> None:
+        """Show what was believed before the message that is read."""
+        event.stop()
+        self._beliefs = event.beliefs
+        if self._subject:
+            self.read(self._subject, *self._titles)
 
     def seek(self, text: str) -> None:
         """Show where *text* stands, and the first place where it does; nothing shows it no more."""
@@ -148,4 +198,5 @@ def _places(text: str, needle: str) -> list[int]:
 
 
 def _same(old: Subject, new: Subject) -> bool:
-    return (old.session, old.spot, old.mark) == (new.session, new.spot, new.mark) and old.blocks is new.blocks
+    before, after = (old.session, old.spot, old.mark, old.belief), (new.session, new.spot, new.mark, new.belief)
+    return before == after and old.blocks is new.blocks

@@ -165,6 +165,13 @@ async def test_every_theme_can_draw_it(theme: str) -> None:
         assert "tool results" in app.view.render_line(1).text
 
 
+def test_a_large_block_keeps_the_name_of_its_file_or_its_command() -> None:
+    read = Row("Read", "message", "/home/dev/context-tui/context_tui/cli/plan.py", "at 7", 900, 0.1, 1.0)
+    assert "Read …/context_tui/cli/plan.py " in "".join(text for text, _ in row_line(read, 60, False))
+    run = Row("Bash", "message", "", "at 9", 800, 0.1, 1.0)
+    assert "Bash pytest -q " in "".join(text for text, _ in row_line(run, 60, False, call="Bash pytest -q"))
+
+
 def test_snapshot_wide(snap_compare: Any) -> None:
     """Four sections, numbers in columns, bars in the shades of the gauge."""
     assert snap_compare(Parts(), terminal_size=(140, 34))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -14,7 +15,9 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from context_tui.session.context import Context
+from context_tui.session.facts import Kind
 from context_tui.tokens.breakdown import Breakdown
+from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
 from context_tui.tui.widgets.gauge import LOOKS
@@ -22,8 +25,21 @@ from context_tui.tui.widgets.gauge import LOOKS
 COUNT = 22
 
 
-def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]:
-    """A row in *width* cells: what it is, how often, tokens, share and a bar; counts and bar go when it is narrow."""
+def _words(row: Row, width: int, call: str) -> str:
+    """What a row is about; of a path its end, of a result without one the call that it answers."""
+    if row.kind == "path":
+        return short_path(row.value, width)
+    if row.kind == "message" and row.value:
+        tool = safe(row.text, width)
+        return f"{tool} {short_path(row.value, width - cell_len(tool) - 1)}".rstrip()
+    return safe(call or row.text, width)
+
+
+def row_line(row: Row, width: int, here: bool, ascii: bool = False, call: str = "") -> list[Run]:
+    """A row in *width* cells: what it is, how often, tokens, share and a bar; counts and bar go when it is narrow.
+
+    *call* is what a result answers, in a line, where that is known.
+    """
     if row.tokens is None:
         text = safe(row.text, width - 2)
         if not row.note:
@@ -41,7 +57,7 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False) -> list[Run]
     name += count - len(often)  # what a count leaves is the name's
     fit = name - 2 if often else name
     look = LOOKS.get(row.category)
-    text = short_path(row.value, fit) if row.kind == "path" else safe(row.text, fit)
+    text = _words(row, fit, call)
     runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
     runs += [(often, MUTED), *ends]
     if size:
@@ -122,10 +138,19 @@ class BreakdownView(ScrollView, can_focus=True):
         if number >= len(self.rows) or not width:
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
-        runs = row_line(self.rows[number], width, here, self.ascii)
+        runs = row_line(self.rows[number], width, here, self.ascii, self._call(self.rows[number]))
         drawn = content(on(runs, "$boost") if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
+
+    def _call(self, row: Row) -> str:
+        """The call that one of the largest results answers, as the timeline shows it."""
+        context, reader = self._shown[0] if self._shown else None, getattr(self.screen, "reader", None)
+        if row.kind != "message" or row.value or not context or not isinstance(reader, Reader):
+            return ""
+        if reader.session.facts is not context.facts or context.facts.kind[row.block] != Kind.TOOL_RESULT:
+            return ""
+        return reader.preview(row.message, row.block)
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Repaint two rows, and keep the cursor in sight."""

@@ -105,19 +105,19 @@ def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[
         if tokens:
             category = category_of(facts, message, row)
             share = tokens / total if total else 0.0
-            text, at = _named(facts, row, category), f"at {message:,}"
-            found = Row(text, "message", "", at, tokens, share, category=category, message=message, block=row)
+            (text, path), at = _named(facts, row, category), f"at {message:,}"
+            found = Row(text, "message", path, at, tokens, share, category=category, message=message, block=row)
             yield -place, found
 
 
-def _named(facts: Facts, row: int, category: str) -> str:
-    """What a block is: its tool and the path it read, or its category."""
+def _named(facts: Facts, row: int, category: str) -> tuple[str, str]:
+    """What a block is: its tool or its category; and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
         use = facts.call_use[facts.call[row]]
         path = facts.path[use] if use >= 0 else -1
-        return f"{facts.tool_name(row) or 'result'} {facts.paths[path] if path >= 0 else ''}".rstrip()
+        return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
     name = LOOKS[category].name
-    return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name
+    return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name, ""
 
 
 def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:

@@ -63,6 +63,8 @@ def short_path(path: str, width: int) -> str:
         return clean
     while clean and cell_len(clean) > width - 1:
         clean = clean[max(1, (cell_len(clean) - width + 1) // 2) :]
+    whole = clean.find("/")  # not the end of a folder's name
+    clean = clean[whole:] if 0 <= whole < len(clean) - 1 else clean
     return "…" + clean if width > 0 else ""
 
 

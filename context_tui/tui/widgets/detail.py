@@ -23,7 +23,7 @@ from context_tui.tui.document import Subject, pieces
 from context_tui.tui.screens.reading import Part, ReadingPane
 from context_tui.tui.view import Spot
 
-IDLE = 0.3
+IDLE = 0.04
 """Seconds for which a message is shown until what was believed before it is counted."""
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
@@ -94,10 +94,9 @@ class Detail(ReadingPane):
 
     def _with_belief(self, subject: Subject) -> Subject:
         """With what was believed before the message, where that is known; otherwise it is counted soon."""
-        if subject.spot.block >= 0:
-            return subject
         if self._beliefs and self._beliefs.knows(subject.session, subject.spot.message):
-            return replace(subject, belief=self._beliefs.words(subject.spot.message))
+            words = self._beliefs.words(subject.spot.message) if subject.spot.block < 0 else ""
+            return replace(subject, belief=words)
         if self._counting is not None:
             self._counting.stop()
         self._counting = self.set_timer(IDLE, lambda: self._count(subject.session))

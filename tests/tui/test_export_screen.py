@@ -14,8 +14,7 @@ from context_tui.tui.screens.export import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until
 
 LINE = (
-    b'{"type":"user","uuid":"u","sessionId":"s","cwd":"/w",'
-    b'"message":{"role":"user","content":"hi [/] \\u001b[31m"}}\n'
+    b'{"type":"user","uuid":"u","sessionId":"s","cwd":"/w","message":{"role":"user","content":"hi [/] \\u001b[31m"}}\n'
 )
 
 

@@ -50,13 +50,13 @@ def test_the_samples_of_an_installed_package_win(tmp_path: Path, monkeypatch: py
 
 
 def test_this_project_comes_first_and_the_newest_of_each(tmp_path: Path) -> None:
-    cwd = Path("/work/some.project")
+    cwd = Path("/home/dev/some.project")
     put(tmp_path, "-other/new.jsonl", 900)
     put(tmp_path, "-other/old.jsonl", 100)
-    put(tmp_path, "-work-some-project/mine.jsonl", 200)
-    put(tmp_path, "-work-some-project/newer.jsonl", 300)
-    put(tmp_path, "-work-some-project/agent-1234.jsonl", 999)
-    put(tmp_path, "-work-some-project/notes.txt", 999)
+    put(tmp_path, "-home-dev-some-project/mine.jsonl", 200)
+    put(tmp_path, "-home-dev-some-project/newer.jsonl", 300)
+    put(tmp_path, "-home-dev-some-project/agent-1234.jsonl", 999)
+    put(tmp_path, "-home-dev-some-project/notes.txt", 999)
     found = claude_code_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path)}, cwd)
     assert [entry.name for entry in found] == ["newer", "mine", "new", "old"]
     assert [entry.group for entry in found] == [HERE, HERE, ELSEWHERE, ELSEWHERE]

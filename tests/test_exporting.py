@@ -33,7 +33,7 @@ def record(number: int, kind: str, content: Any, **more: Any) -> bytes:
     """A Claude Code line."""
     message = {"role": kind, "content": content, **more}
     envelope = {"type": kind, "uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None}
-    place = {"sessionId": "s", "cwd": "/work/it's here", "timestamp": "2026-01-01T00:00:00.000Z"}
+    place = {"sessionId": "s", "cwd": "/home/dev/it's here", "timestamp": "2026-01-01T00:00:00.000Z"}
     return json.dumps({**envelope, **place, "message": message}).encode() + b"\n"
 
 
@@ -216,13 +216,13 @@ def test_a_compacted_session_can_be_resumed(source: Path, tmp_path: Path, monkey
     command = result.resume_command
     assert "claude --resume " in command
     assert "cp -n " in command
-    assert "projects/-work-it-s-here/" in command
-    assert "cd '/work/it'\"'\"'s here'" in command
+    assert "projects/-home-dev-it-s-here/" in command
+    assert "cd '/home/dev/it'\"'\"'s here'" in command
     again = ct.open_session(result.path)
     assert len(again.context_at()) == 2
     assert not any(usage.context for usage in again.facts.requests)
     session_id = command.split("--resume ")[1]
-    home = tmp_path / "config" / "projects" / "-work-it-s-here"
+    home = tmp_path / "config" / "projects" / "-home-dev-it-s-here"
     home.mkdir(parents=True)
     os.replace(result.path, home / f"{session_id}.jsonl")
 

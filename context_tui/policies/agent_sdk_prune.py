@@ -12,12 +12,12 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, param
 from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
+from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, cut_shifts
 from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.tokens.measured import measured
 
-HEAD_BYTES, TAIL_BYTES = 500, 200
 MARKER = "\n\n[...{} chars pruned...]\n\n"
 MARKER_BYTES = len(MARKER) - len("{}")
 
@@ -143,20 +143,21 @@ def json_length(context: Context, block: int) -> int:
 
 def pruned_size(length: int, cut: int) -> int | None:
     """Bytes of the pruned text, or None where it is not made: the cuts would overlap, or it would not be shorter."""
-    head, tail = HEAD_BYTES - (cut & 3), length - TAIL_BYTES + (cut >> 2)
+    head, tail = _cuts(length, cut)
     if tail < head:
         return None
     size = head + MARKER_BYTES + len(str(tail - head)) + length - tail
     return size if size < length else None
 
 
+def _cuts(length: int, shifts: int) -> tuple[int, int]:
+    """Where a body of *length* bytes is cut: the end of what is kept of its start, and the start of its end."""
+    return CUT_HEAD - (shifts & 3), length - CUT_TAIL + (shifts >> 2)
+
+
 def pruned_text(content: Any) -> str:
     """The pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character boundaries."""
     encoded = compact_json("" if content is None else content, sort_keys=True)
-    head, tail = HEAD_BYTES, len(encoded) - TAIL_BYTES
-    while encoded[head] & 0xC0 == 0x80:
-        head -= 1
-    while encoded[tail] & 0xC0 == 0x80:
-        tail += 1
+    head, tail = _cuts(len(encoded), cut_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
     return first + MARKER.format(tail - head) + last

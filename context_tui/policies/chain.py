@@ -88,8 +88,7 @@ class Chain(LoopCurve):
             reasons = (f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
             return f"kept: {'; '.join(reasons)}"
 
-        acting = [plan.trigger.fires for plan in plans if plan.changed]
-        fires = all(acting) if acting else any(trigger.fires for _, trigger in triggers)
+        fires = any(trigger.fires for _, trigger in triggers)  # as `trigger` says; its words name each step
         return replace(
             last,
             policy=self.name,

@@ -57,8 +57,7 @@ def phases_at(facts: Facts, at: int) -> frozenset[str]:
 
 def first_fire(session: Session, policy: Policy, params: Params) -> int | None:
     """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
-    found = next((m.at for m in moments(session, policy.phases) if policy.trigger(m, params).fires), None)
-    return found
+    return next((m.at for m in moments(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def fires(session: Session, policy: Policy, params: Params) -> list[int]:

@@ -12,7 +12,8 @@ from context_tui.session.kinds import BlockFlag
 Measure = tuple[int, int, int, int, int]
 """Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
 
-_CUT_HEAD, _CUT_TAIL = 500, 200
+CUT_HEAD, CUT_TAIL = 500, 200
+"""Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""
 _QUOTE, _BRACKET = b'"['
 _odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
@@ -50,7 +51,7 @@ def measure_raw_body(raw: bytes) -> Measure:
         str(raw, "utf-8")  # msgspec does not look at the bytes of what it leaves undecoded
     except UnicodeDecodeError:
         return measure_body(loads(raw))
-    return size, size, len(raw), _cut_shifts(raw), 0
+    return size, size, len(raw), cut_shifts(raw), 0
 
 
 def measure_body(content: object) -> Measure:
@@ -82,17 +83,17 @@ def measure_body(content: object) -> Measure:
         else:
             flags |= BlockFlag.BODY_JSON
             size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else _cut_shifts(encoded), flags
+    return size, text, len(encoded), 0 if encoded.isascii() else cut_shifts(encoded), flags
 
 
-def _cut_shifts(encoded: bytes) -> int:
+def cut_shifts(encoded: bytes) -> int:
     """How far agent-sdk's two cuts move to a character boundary: bytes back at 500, bytes forward at length - 200."""
-    if len(encoded) <= _CUT_HEAD:
+    if len(encoded) <= CUT_HEAD:
         return 0
     back = forward = 0
-    while encoded[_CUT_HEAD - back] & 0xC0 == 0x80:
+    while encoded[CUT_HEAD - back] & 0xC0 == 0x80:
         back += 1
-    tail = len(encoded) - _CUT_TAIL
+    tail = len(encoded) - CUT_TAIL
     while encoded[tail + forward] & 0xC0 == 0x80:
         forward += 1
     return back | forward << 2

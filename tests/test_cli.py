@@ -100,6 +100,7 @@ def test_inspect_json(run: Run, session: Path) -> None:
         "model": f"claude-{ESC}é",
         "context_window": 200_000,
         "context_window_source": "model",
+        "context_window_others": [],
     }
     assert report["records"] == {"total": 20, "messages": 19, "side": 0, "problems": 1}
     assert [set(problem) for problem in report["problems"]] == [{"where", "what"}]
@@ -126,6 +127,7 @@ def test_inspect_messages(run: Run, session: Path) -> None:
         "tokens": 1_575,
         "in_context": True,
         "recorded_tokens": None,
+        "dropped_tokens": None,
         "believed_tokens": None,
         "blocks": [{"kind": "tool_result", "tokens": 1_575, "tool": f"Re{ESC}ad"}],
     }
@@ -146,8 +148,8 @@ def test_inspect_compactions(run: Run, tmp_path: Path) -> None:
     report = document(run("inspect", recording.write(tmp_path), "--json")[1])
     wanted = ("message", "kind", "trigger", "tokens_before", "tokens_after")
     assert [tuple(each[name] for name in wanted) for each in report["compactions"]] == [
-        (3, "micro", "auto", 9_000 + 1 + 8, 3_000),
-        (3, "full", "auto", 9_000 + 1 + 8, 3_000),
+        (3, "micro", "auto", 9_000 + 1 + 100, None),
+        (3, "full", "auto", 9_000 + 1 + 100, 3_000),
     ]
 
 

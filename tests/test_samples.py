@@ -19,7 +19,8 @@ from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
 from context_tui.summarizer.secrets import mask
 from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.recorded import fit_at, recorded_usage
+from context_tui.tokens.fit import fit_at
+from context_tui.tokens.recorded import recorded_usage
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "sample_sessions"
@@ -157,8 +158,8 @@ def test_koda_fires_after_lunch_only(coding: Session) -> None:
 def test_the_demo_has_what_real_sessions_have(coding: Session) -> None:
     parts, facts = breakdown(coding.context_at()), coding.facts
     assert [(Path(read.path).name, read.count, read.wasted) for read in parts.duplicate_reads] == [
-        ("breakdown.py", 3, 3_322),
-        ("inspect.py", 3, 2_950),
+        ("breakdown.py", 3, 3_109),
+        ("inspect.py", 3, 1_679),
     ]
     assert {share.tool for share in parts.by_tool} == {"Read", "Bash", "Grep", "Edit", "Write"}
     assert sum(1 for flags in facts.block_flags if flags & BlockFlag.ERROR) == 5

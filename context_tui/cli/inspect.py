@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import add_session, opened, parse, parser
@@ -11,11 +13,13 @@ from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.firing import moments
 from context_tui.policies.moment import believed_at
-from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.context import context_at
+from context_tui.session.facts import Compaction, Drop, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import fit_at, in_file, last_request, not_in_file, recorded_usage
+from context_tui.tokens.recorded import in_file, last_request, not_in_file, recorded_usage
 from context_tui.tokens.rulers import bytes4, message_tokens
 
 
@@ -37,10 +41,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def report_of(session: Session, at: int | None = None, *, timeline: bool = False) -> dict[str, Any]:
     """The report as JSON-ready data (schema ``context-tui.inspect/1``)."""
-    facts, context, window = session.facts, session.context_at(at), session.window
-    kinds = Counter(facts.record_kind)
-    hidden, usage = not_in_file(session), recorded_usage(context)
-    parts = breakdown(context, hidden)
+    facts, context = session.facts, session.context_at(at)
+    window, kinds = session.window_at(context.at), Counter(facts.record_kind)
+    hidden, usage = not_in_file(session, context.at), recorded_usage(context)
+    parts, shares = breakdown(context, hidden), suggested(session, context)
     fit = fit_at(session, context)
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
@@ -51,6 +55,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             "model": facts.model,
             "context_window": window.tokens,
             "context_window_source": window.source,
+            "context_window_others": list(window.others),
         },
         "records": {
             "total": len(facts.record_kind),
@@ -62,8 +67,16 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         "messages": len(session),
         "turns": session.turns,
         "requests": len(facts.requests),
+        "requests_elsewhere": sum(branch.requests for branch in facts.branches),
+        "branches": [asdict(branch) for branch in facts.branches],
         "compactions": [_compaction(session, compaction) for compaction in facts.compactions],
         "at": context.at,
+        "epochs": [
+            {"message": epoch.message, "cause": epoch.cause}
+            for epoch in facts.epochs
+            if not epoch.message or epoch.message < context.at
+        ],
+        "drops": [_drop(facts, drop) for drop in session.drops if drop.message < context.at],
         "window": {
             "indices": list(context.order),
             "estimated_tokens": measured(context).total + in_file(facts),
@@ -73,6 +86,8 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             "estimator": "bytes/4",
         },
         "by_category": parts.by_category,
+        "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
+        "by_category_recorded_why": shares.why or None,
         "by_tool": [
             {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
         ],
@@ -81,21 +96,48 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             for read in parts.duplicate_reads
         ],
         "diagnosis": parts.diagnosis,
-        "fit": {"recorded": fit.recorded, "expected": fit.expected, "cause": fit.cause} if fit else None,
+        "fit": _fit(fit) if fit else None,
     }
     if timeline:
         report["timeline"] = timeline_of(session, frozenset(context.order))
     return report
 
 
+def _fit(fit: Fit) -> dict[str, Any]:
+    """The estimate beside the recorded size; tokens of causes are positive where they make the estimate too large."""
+    return {
+        "recorded": fit.recorded,
+        "expected": fit.expected,
+        "cause": fit.cause,
+        "causes": [asdict(cause) for cause in fit.causes],
+        "unexplained": fit.unexplained,
+    }
+
+
+def _drop(facts: Facts, drop: Drop) -> dict[str, Any]:
+    """A silent drop, or one that a recorded microcompaction explains; results that are inferred to have gone."""
+    return {
+        "message": drop.message,
+        "tokens": drop.tokens,
+        "explained_by": drop.explained_by,
+        "results": [{"message": facts.block_message[row], "block": facts.ordinal(row)} for row in drop.results],
+    }
+
+
 def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
-    """A recorded compaction: what the runtime had before it (baseline + delta), and what was recorded after it."""
-    facts = session.facts
-    before = session.context_at(min(compaction.message, len(session)))
+    """A recorded compaction: what the runtime had before it (baseline + delta), and what was recorded after it.
+
+    One that another epoch follows before the next request has nothing recorded after it.
+    """
+    facts, message = session.facts, compaction.message
+    before = context_at(facts, min(message, len(session)), cleared=False)
     request = last_request(before)
-    after = next(
-        (facts.requests[row].context for row, m in enumerate(facts.request_message) if m >= compaction.message), None
-    )
+    row = bisect_left(facts.request_message, message)
+    after = facts.requests[row].context if row < len(facts.requests) else None
+    if compaction.kind == "micro" and after is not None:
+        begun = bisect_left(facts.epochs, message, key=lambda epoch: epoch.message)
+        if begun < len(facts.epochs) and message <= facts.epochs[begun].message <= facts.request_message[row]:
+            after = None
     return {
         "message": compaction.message,
         "kind": compaction.kind,
@@ -103,7 +145,9 @@ def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
         "tokens_before": believed_at(before, len(before), request) if len(before) else None,
         "tokens_before_source": "recorded + estimated delta" if request >= 0 else "estimated",
         "tokens_before_in_file": compaction.pre_tokens,
+        "tokens_saved_in_file": compaction.saved,
         "tokens_after": after,
+        "preserved_missing": compaction.missing,
     }
 
 
@@ -115,6 +159,7 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
     """
     facts, turn, found = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
+    drops = {drop.message: drop.tokens for drop in session.drops}
     looks = {moment.at: moment for moment in moments(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
@@ -126,6 +171,7 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
                 "tokens": message_tokens(facts, message),
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
+                "dropped_tokens": drops.get(message),
                 "believed_tokens": {"defect": looks[message].believed, "agent-sdk": looks[message].input_tokens}
                 if message in looks
                 else None,
@@ -146,6 +192,10 @@ def show(session: Session, report: dict[str, Any]) -> None:
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
+    if report["branches"]:
+        left = counted(sum(branch["messages"] for branch in report["branches"]), "message")
+        ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
+        say(f"on branches that were left: {left}, {counted(report['requests_elsewhere'], 'request')} ({ids})")
     say(
         f"{counted(records['total'], 'record')}: {records['messages']:,} of messages, {records['side']:,} beside them, "
         f"{counted(records['problems'], 'problem')}"
@@ -154,14 +204,26 @@ def show(session: Session, report: dict[str, Any]) -> None:
     say(f"context {where}: {counted(len(window['indices']), 'message')}")
     table("size", ("tokens", "", ""), _sizes(report))
     total = max(1, sum(report["by_category"].values()))
-    categories = [(name, tokens, f"{tokens / total:.0%}") for name, tokens in report["by_category"].items() if tokens]
-    table("by category (estimated, not_in_file: recorded - estimated)", ("category", "tokens", "share"), categories)
+    real = report["by_category_recorded"]
+    categories = [
+        (name, tokens, f"{tokens / total:.0%}", *([real[name]] if real else []))
+        for name, tokens in report["by_category"].items()
+        if tokens or (real and real[name])
+    ]
+    columns = ("category", "tokens", "share", *(["as recorded sizes suggest"] if real else []))
+    table("by category (estimated, not_in_file: recorded - estimated)", columns, categories)
+    if not real:
+        say(f"  what recorded sizes suggest cannot be said: {report['by_category_recorded_why']}")
     tools = [
         (share["tool"] or "(call not here)", share["calls"], share["result_tokens"]) for share in report["by_tool"]
     ]
     table("by tool (estimated)", ("tool", "calls", "result tokens"), tools)
-    reads = [(read["path"], read["count"], read["tokens"], read["wasted"]) for read in report["duplicate_reads"]]
-    table("read more than once (estimated)", ("path", "count", "tokens", "wasted"), reads[:20])
+    reads = [
+        (read["path"], read["count"], read["tokens"], read["wasted"])
+        for read in report["duplicate_reads"]
+        if read["wasted"]
+    ]
+    table("lines read more than once (estimated)", ("path", "reads", "tokens", "wasted"), reads[:20])
     if len(reads) > 20:
         say(f"  and {len(reads) - 20} more (--json has all)")
     compactions = [
@@ -169,6 +231,19 @@ def show(session: Session, report: dict[str, Any]) -> None:
         for c in report["compactions"]
     ]
     table("recorded compactions", ("message", "kind", "trigger", "before", "before, by the file", "after"), compactions)
+    for c in report["compactions"]:
+        if c["preserved_missing"]:
+            missing = counted(c["preserved_missing"], "record")
+            say(f"  {missing} that the compaction at {c['message']:,} kept are not in the file")
+    if len(report["epochs"]) > 1:
+        begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
+        say()
+        say(f"contexts begin at: {begun}")
+    drops = [
+        (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
+        for drop in report["drops"]
+    ]
+    table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
     table("problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]])
     if report["diagnosis"]:
         say()
@@ -180,7 +255,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
                 entry["turn"],
                 entry["role"],
                 entry["tokens"],
-                "" if entry["recorded_tokens"] is None else entry["recorded_tokens"],
+                _recorded_cell(entry),
                 "" if entry["believed_tokens"] is None else entry["believed_tokens"]["defect"],
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
@@ -188,6 +263,14 @@ def show(session: Session, report: dict[str, Any]) -> None:
             for entry in report["timeline"]
         ]
         table("timeline", _TIMELINE, rows)
+
+
+def _recorded_cell(entry: dict[str, Any]) -> object:
+    """What was recorded at a message, with the drop where it fell."""
+    recorded, dropped = entry["recorded_tokens"], entry["dropped_tokens"]
+    if recorded is None:
+        return ""
+    return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
 _TIMELINE = ("message", "turn", "role", "est. tokens", "recorded", "believed", "in context", "blocks")
@@ -200,9 +283,15 @@ def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
         (window["estimated_tokens"], "estimated", "bytes / 4 over what is in the file"),
         (window["not_in_file_tokens"], "not in the file", "recorded - estimated at the first request"),
         (window["believed_tokens"], "believed", "last recorded + estimate of what came after it"),
-        (about["context_window"], "window", about["context_window_source"]),
+        (about["context_window"], "window", _window_source(about)),
     ]
     if fit and fit["cause"]:
         off = (fit["expected"] - fit["recorded"]) / fit["recorded"]
         rows.append((fit["expected"], f"expected, {off:+.0%} off", fit["cause"]))
     return rows
+
+
+def _window_source(about: dict[str, Any]) -> str:
+    """Where the window is from, and which others this model may have had."""
+    others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
+    return f"{about['context_window_source']}; {others} is possible too" if others else about["context_window_source"]

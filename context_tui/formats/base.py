@@ -10,6 +10,10 @@ from context_tui.session.session import Message, Session, SessionInfo
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
+BRANCH = "branch-"
+"""Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
+by reading the session, not listed: a scanner for one raises UnreadableSession where there is none.
+"""
 
 
 @dataclass(frozen=True)

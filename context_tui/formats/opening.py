@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.base import HEAD_BYTES, Format, Scanner, scan
+from context_tui.formats.base import BRANCH, HEAD_BYTES, Format, Scanner, scan
 from context_tui.formats.known import unread_format
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
@@ -58,7 +59,10 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     found = _in_directory(path) if path.is_dir() else format_of(path).sessions(path)
     if session_id is not None:
         ids = [info.id for info in found if info.id]
+        main = next((info for info in found if not info.parent), None)
         found = [info for info in found if info.id == session_id]
+        if not found and main and not path.is_dir() and session_id.startswith(BRANCH):
+            return [replace(main, id=session_id, title=session_id, parent=str(path))]
         if not found:
             others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
             raise UnreadableSession(f"{path}: has no session {session_id!r}{others}")

@@ -16,19 +16,18 @@ from context_tui.tokens.measured import Measured
 
 def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
     """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
-    facts, window, length = session.facts, session.window, len(session)
-    turning_points = {c.message + (c.kind == "full") for c in facts.compactions}  # where a context is another one
-    for begin, end in pairwise(sorted({0, *turning_points, length + 1})):
+    facts, length = session.facts, len(session)
+    for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
         last = end - 1
         context = context_at(facts, last)
         sums = Measured(context)
         baseline, reply, asked = None, 0, False
         idle_from = -1
-        position, request = 0, bisect_left(facts.request_message, context.epoch_start)
+        position, request = 0, bisect_left(facts.request_message, max(context.epoch_start, context.rewritten))
         for at in range(begin, last + 1):
             while position < len(context.order) and context.order[position] < at:
                 if facts.role[context.order[position]] == Role.ASSISTANT:
-                    asked, idle_from = True, facts.time[context.order[position]]
+                    asked, idle_from = True, facts.ended[context.order[position]]
                 position += 1
             while request < len(facts.requests) and facts.request_message[request] < at:
                 baseline, reply = request, sums.position_of.get(facts.request_message[request], position)
@@ -40,7 +39,17 @@ def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
                 sums.prefix[position] if usage is None else usage.context + sums.prefix[position] - sums.prefix[reply]
             )
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
+            window = session.window_at(at)
             yield Moment(at, believed, usage, idle, at >= length, asked, window, facts.input_includes_cache)
+
+
+def _turning_points(session: Session) -> set[int]:
+    """The messages before which a context is another one than that before the message ahead of them."""
+    facts, length = session.facts, len(session)
+    epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
+    cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}
+    dropped = {drop.message + 1 for drop in session.drops if drop.results}
+    return {point for point in epochs | cleared | dropped if point <= length}
 
 
 def phases_at(facts: Facts, at: int) -> frozenset[str]:

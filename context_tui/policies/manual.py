@@ -80,7 +80,7 @@ class Manual(LoopCurve):
 
     def _row(self, context: Context, message: int, ordinal: int) -> int:
         self._position(context, message)
-        rows = list(context.facts.blocks_of(message))
+        rows = list(context.facts.blocks_of(message)) if message < context.at else []
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
             raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
         return rows[ordinal]

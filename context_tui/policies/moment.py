@@ -52,12 +52,12 @@ def believed_at(context: Context, position: int, request: int) -> int:
 
 
 def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
-    """Seconds between the last assistant message of the context and message ``at``; and whether the recording ends."""
+    """Seconds from the end of the context's last assistant message to message ``at``; and if the recording ends."""
     if context.at >= length:
         return None, True
     for message in reversed(context.order):
         if facts.role[message] == Role.ASSISTANT:
-            before, after = facts.time[message], facts.time[context.at]
+            before, after = facts.ended[message], facts.time[context.at]
             return ((after - before) / 1000 if before >= 0 and after >= 0 else None), False
     return None, False
 

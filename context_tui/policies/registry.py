@@ -132,5 +132,5 @@ def plan(
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
     context = session.context_at(at)
-    moment = moment_of(context, session.window, len(session), idle_seconds, force)
+    moment = moment_of(context, session.window_at(context.at), len(session), idle_seconds, force)
     return replace(chosen.plan(context, params_for(chosen, params), moment), session=session)

@@ -43,7 +43,7 @@ def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
 def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
     """What begins a message: role, flags, time."""
     roles = facts.role
-    role_, flags_, time_ = roles.append, facts.flags.append, facts.time.append
+    role_, flags_, time_, ended_ = roles.append, facts.flags.append, facts.time.append, facts.ended.append
     first_block_, last_block_ = facts.first_block.extend, facts.last_block.extend
     first_record_, last_record_ = facts.first_record.extend, facts.last_record.extend
 
@@ -52,6 +52,7 @@ def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
         role_(role)
         flags_(flags)
         time_(time)
+        ended_(time)
         first_block_(NONE)
         last_block_(NONE)
         first_record_(NONE)

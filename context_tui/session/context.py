@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar
 
-from context_tui.session.facts import Compaction, Facts, MessageFlag
+from context_tui.session.drops import cleared_at, find_drops
+from context_tui.session.epochs import last_rewrite, order_at
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
 
@@ -16,23 +18,32 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A tool_result body in place of the recorded one: its bytes, and its text unless it has to be cut when needed."""
+    """A tool_result body in place of the recorded one: its bytes, and its text unless it has to be cut when needed.
+
+    ``known`` says how the recording tells of it: recorded or inferred; nothing where a policy put it there.
+    """
 
     text: str | None
     size: int
+    known: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Body:
+    def of(cls, text: str, known: str = "") -> Body:
         """The body with this text."""
-        return cls(text, utf8_len(text))
+        return cls(text, utf8_len(text), known)
+
+
+STUBS = {known: Body.of(KODA_STUB, known) for known in ("recorded", "inferred")}
+"""What stands in place of a result that was cleared before, as Claude Code writes it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Context:
     """Messages of a session in prompt order, as of just before message ``at``.
 
-    ``order`` holds message indexes; ``epoch_start`` is the first message that came after the compaction which began
-    the epoch (0 when there was none); ``replaced`` maps rows of tool_results to the bodies that stand in their place.
+    ``order`` holds message indexes; ``epoch_start`` is the first message that was appended after the epoch began;
+    ``rewritten`` the message before which results were last cleared by a recorded microcompaction (0: never): sizes
+    recorded before it no longer hold. ``replaced`` maps rows of tool_results to the bodies that stand in their place.
     ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`once` computed.
     """
 
@@ -43,6 +54,7 @@ class Context:
     replaced: Mapping[int, Body] = field(default_factory=dict)
     base: Context | None = field(default=None, repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+    rewritten: int = 0
 
     def __len__(self) -> int:
         return len(self.order)
@@ -55,7 +67,7 @@ class Context:
     def replacing(self, bodies: Mapping[int, Body]) -> Context:
         """The same messages with more bodies replaced."""
         replaced = {**self.replaced, **bodies}
-        return Context(self.facts, self.at, self.order, self.epoch_start, replaced, self)
+        return Context(self.facts, self.at, self.order, self.epoch_start, replaced, self, rewritten=self.rewritten)
 
 
 def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
@@ -84,38 +96,20 @@ def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]
     return shared
 
 
-def epoch_at(facts: Facts, at: int) -> Compaction | None:
-    """The last recorded full compaction before message *at*, or None."""
-    found = None
-    for compaction in facts.compactions:
-        if compaction.kind == "full" and epoch_start(compaction) <= at and compaction.message < at:
-            found = compaction
-    return found
+def context_at(facts: Facts, at: int, *, cleared: bool = True) -> Context:
+    """The context before message *at*: what its epoch began with and what was appended since, without what is known
+    to be cleared by then, be it recorded or inferred from a silent drop.
 
-
-def epoch_start(compaction: Compaction) -> int:
-    """The first message that was appended after a full compaction."""
-    return max((m for m in (*compaction.prefix, compaction.message - 1)), default=-1) + 1
-
-
-def context_at(facts: Facts, at: int) -> Context:
-    """The context before message *at*: after the last compaction, with its summary and any preserved tail."""
-    epoch = epoch_at(facts, at)
-    start = epoch_start(epoch) if epoch else 0
-    order: Sequence[int] = range(start, at)
-    if epoch and epoch.prefix:
-        order = [*epoch.prefix, *order]
-    flags = facts.flags
-    unsent = MessageFlag.NOT_SENT
-    if any(flags[m] & unsent for m in order):
-        order = [m for m in order if not flags[m] & unsent]
-
-    replaced: dict[int, Body] = {}
-    for compaction in facts.compactions:
-        if compaction.kind == "micro" and compaction.message <= at:
-            for call_id in compaction.cleared:
-                call = facts.call_row(call_id)
-                row = facts.call_result[call] if call >= 0 else -1
-                if row >= 0 and facts.block_message[row] < compaction.message:
-                    replaced[row] = Body.of(KODA_STUB)
-    return Context(facts, at, order, start, replaced)
+    Args:
+        cleared: False for how it was before a microcompaction that is recorded right there.
+    """
+    until = at if cleared else at - 1
+    find_drops(facts)
+    epoch, order = order_at(facts, at)
+    begins, owner = frozenset(epoch.prefix), facts.block_message
+    replaced = {
+        row: STUBS[how]
+        for row, how in cleared_at(facts, at, until).items()
+        if epoch.start <= owner[row] < at or owner[row] in begins
+    }
+    return Context(facts, at, order, epoch.start, replaced, rewritten=last_rewrite(facts, until))

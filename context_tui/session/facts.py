@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from context_tui.session import markers
-from context_tui.session.bodies import Measure, measure_body
+from context_tui.session.bodies import Measure, lines_of, measure_body, part_read
 from context_tui.session.bodies import image_bytes as image_bytes
 from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
@@ -71,7 +71,9 @@ class Compaction:
     """A compaction that the recording itself holds.
 
     ``message`` is where it happened: a full one's summary, or the next message after a micro one. ``prefix`` are the
-    messages that a full one left in context, in prompt order; ``cleared`` the calls whose results a micro one cleared.
+    messages that a full one left in context, in prompt order, ``missing`` how many more it kept that are not in the
+    file; ``cleared`` are the rows of the results that a micro one cleared. ``pre_tokens`` and ``saved`` are tokens as
+    the file tells them: of the context, or for a micro one of the results it looked at.
     """
 
     message: int
@@ -79,7 +81,80 @@ class Compaction:
     trigger: str | None = None
     pre_tokens: int | None = None
     prefix: tuple[int, ...] = ()
-    cleared: frozenset[str] = frozenset()
+    cleared: frozenset[int] = frozenset()
+    saved: int | None = None
+    missing: int = 0
+
+    @property
+    def rewrote(self) -> bool:
+        """Whether it is a micro one that cleared something, so that sizes recorded before it no longer hold."""
+        return self.kind == "micro" and bool(self.cleared or self.saved)
+
+
+@dataclass(slots=True, frozen=True)
+class Epoch:
+    """The stretch of one context. ``cause`` is start, compaction or clear.
+
+    ``message`` is its first one: a compaction's summary, or what came after a clear. ``prefix`` are the messages that
+    it begins with, in prompt order, wherever they stand; ``start`` is the first that was appended behind these.
+    """
+
+    message: int
+    cause: str
+    prefix: tuple[int, ...] = ()
+    start: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Drop:
+    """Recorded context that falls between two requests of one epoch, without a compaction that says so in full.
+
+    ``message`` is the reply of the request at which it shows, ``tokens`` how much less that recorded, and ``gone`` what
+    went: that and an estimate of what was appended meanwhile. ``explained_by`` is microcompaction, cleared results,
+    dropped thinking, change of model, or None; ``results`` are the rows of results that are inferred to be cleared.
+    """
+
+    message: int
+    tokens: int
+    gone: int
+    explained_by: str | None = None
+    results: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class DropsKnown:
+    """How far drops have been looked for, and what they were found by: what has changed before that undoes them."""
+
+    requests: int = 0
+    message: int = -1
+    causes: int = 0
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether everything up to there is as it was."""
+        if self.requests > len(facts.requests):
+            return False
+        same = not self.requests or facts.request_message[self.requests - 1] == self.message
+        return same and self.causes == self._causes(facts)
+
+    def take(self, facts: Facts) -> None:
+        """Drops have been looked for in everything that is there now."""
+        self.requests = len(facts.requests)
+        self.message = facts.request_message[-1] if facts.requests else -1
+        self.causes = self._causes(facts)
+
+    def _causes(self, facts: Facts) -> int:
+        """How many epochs and compactions there are up to there."""
+        epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
+        return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
+
+
+@dataclass(slots=True, frozen=True)
+class Branch:
+    """A branch that was left by a rewind: its id after ``PATH#``, and how many messages and requests lie on it."""
+
+    id: str
+    messages: int
+    requests: int
 
 
 class Facts:
@@ -96,6 +171,7 @@ class Facts:
         self.role = array("I")
         self.flags = array("I")
         self.time = array("q")
+        self.ended = array("q")  # the time of the last record of an assistant message; else that of the first
         self.first_block = array("l")
         self.last_block = array("l")
         self.first_record = array("l")
@@ -116,6 +192,8 @@ class Facts:
         self.tools: list[str] = []
         self.calls: list[str] = []
         self.paths: list[str] = []
+        self.read_range: dict[int, tuple[int, int]] = {}  # of a call that reads a part: first line from 1, lines or 0
+        self.lines: dict[int, int] = {}  # of a result of a call that reads a file: lines
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
         self._tool_ids: dict[str, int] = {}
@@ -124,10 +202,18 @@ class Facts:
 
         self.request_message = array("I")
         self.request_time = array("q")
+        self.request_model = array("l")  # row of `models`
         self.requests: list[Usage] = []
+        self.models: list[str] = []
+        self._model_ids: dict[str, int] = {}
         self.problems: list[Problem] = []
         self.compactions: list[Compaction] = []
-        self.model: str | None = None
+        self.epochs: list[Epoch] = [Epoch(0, "start")]
+        self.branches: list[Branch] = []
+        self.drops: list[Drop] = []
+        self.drops_known = DropsKnown()
+        self.shared: dict[int, int] = {}  # message to the record that is part of the message before it too
+        self.model: str | None = None  # of the newest reply
         self.window: int | None = None
         self.system_bytes = 0
         self.tools_bytes = 0
@@ -154,25 +240,44 @@ class Facts:
             column.pop()
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
-        """Record one call to the model that ended at *message*; returns its row. Rows are in the order of messages."""
-        if not self.requests or self.request_message[-1] <= message:
-            self.request_message.append(message)
-            self.request_time.append(time)
-            self.requests.append(usage)
-            return len(self.requests) - 1
-        row = bisect_right(self.request_message, message)
+        """Record one call to ``model`` that ended at *message*; returns its row. Rows are in the order of messages."""
+        row = len(self.requests)
+        if row and self.request_message[-1] > message:
+            row = bisect_right(self.request_message, message)
         self.request_message.insert(row, message)
         self.request_time.insert(row, time)
+        self.request_model.insert(row, self._intern(self.model, self.models, self._model_ids) if self.model else -1)
         self.requests.insert(row, usage)
         return row
+
+    def add_compaction(self, compaction: Compaction) -> None:
+        """Take a recorded compaction; behind those before it. A full one begins an epoch."""
+        self.compactions.append(compaction)
+        if compaction.kind == "full":
+            self.begin_epoch(compaction.message, "compaction", compaction.prefix)
+
+    def begin_epoch(self, message: int, cause: str, prefix: tuple[int, ...] = ()) -> None:
+        """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
+
+        An epoch that would begin where the last one did takes its place.
+        """
+        if not message and cause != "compaction":
+            return
+        start = max((*prefix, message - 1)) + 1
+        if self.epochs[-1].message == message:
+            self.epochs.pop()
+        self.epochs.append(Epoch(message, cause, prefix, start))
 
     def add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         """Measure one Anthropic-shaped block and append it to *message*; returns its row."""
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
-            body = measure_body(block.get("content"))
-            return self.add_result(message, _as_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags)
+            body, call_id = measure_body(block.get("content")), _as_id(block.get("tool_use_id"))
+            row = self.add_result(message, call_id, bool(block.get("is_error")), body, flags)
+            if self.reads(self.call[row]):
+                self.lines[row] = lines_of(block.get("content"))
+            return row
         if name == "text":
             text = block.get("text")
             return self.add_text(message, text if isinstance(text, str) else "", flags)
@@ -219,7 +324,14 @@ class Facts:
             self._begin_turn(message, flags)
         size = text + (len(name) if name.isascii() else utf8_len(name))
         self.call_use[call] = row = self._append(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
+        if path >= 0 and (part := part_read(arguments)) is not None:
+            self.read_range[row] = part
         return row
+
+    def reads(self, call: int) -> bool:
+        """Whether the newest call with this row of ``calls`` reads a file."""
+        use = self.call_use[call]
+        return use >= 0 and self.path[use] >= 0
 
     def _begin_turn(self, message: int, flags: int) -> None:
         """In a user message that is no summary, a block that is neither a result nor injected begins a turn."""
@@ -284,7 +396,12 @@ class Facts:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
-        return self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
+        new = self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
+        if row in source.lines:
+            self.lines[new] = source.lines[row]
+        if row in source.read_range:
+            self.read_range[new] = source.read_range[row]
+        return new
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Rows of the blocks of *message*, in order."""
@@ -293,8 +410,14 @@ class Facts:
             yield row
             row = self.block_next[row]
 
+    def ordinal(self, block: int) -> int:
+        """The place of *block* among those of its message."""
+        return next(number for number, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
+
     def records_of(self, message: int) -> Iterator[int]:
         """Rows of the records that *message* was put together from, in order."""
+        if message in self.shared:
+            yield self.shared[message]
         row = self.first_record[message]
         while row >= 0:
             yield row

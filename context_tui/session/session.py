@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 from context_tui.errors import PlanError
 from context_tui.session.context import Context, context_at
-from context_tui.session.facts import Facts, MessageFlag, Role
-from context_tui.session.window import Window, window_of
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Drop, Facts, MessageFlag, Role
+from context_tui.session.window import Window, model_at, window_at
 
 Message = dict[str, Any]
 """An Anthropic-shaped message: ``role`` and ``content``."""
@@ -59,14 +60,27 @@ class Session:
     window_given: int | None = None
     origin: str = ""
     _contexts: dict[int, Context] = field(default_factory=dict, repr=False)
+    _windows: dict[tuple[int | None, str | None], Window] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return self.length
 
     @property
     def window(self) -> Window:
-        """The context window's size in tokens, and where the number comes from."""
-        return window_of(self.facts, self.window_given)
+        """The context window's size at the end in tokens, and where the number comes from."""
+        return self.window_at(self.length)
+
+    def window_at(self, at: int) -> Window:
+        """The context window's size at message *at*: where a session switches models, that of the model there."""
+        key = (self.window_given, model_at(self.facts, at))
+        if key not in self._windows:
+            self._windows[key] = window_at(self.facts, at, self.window_given)
+        return self._windows[key]
+
+    @property
+    def drops(self) -> list[Drop]:
+        """Where recorded context falls without a compaction that says so."""
+        return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
         """The same session with the window given by the user.

@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from context_tui.session.facts import Facts
 
-KNOWN_SIZES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 ASSUMED = 200_000
+KNOWN_SIZES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
+"""Sizes that models have, for one that the table does not know."""
 
-# Published context windows by the start of a model's name, longest match first; as of November 2026.
-MODEL_WINDOWS = {
-    "claude-": 200_000,
-    "gpt-4.1": 1_047_576,
-    "gpt-4o": 128_000,
-    "gpt-4-turbo": 128_000,
-    "gpt-5": 400_000,
-    "o1": 200_000,
-    "o3": 200_000,
-    "o4-mini": 200_000,
-    "gemini-2.5": 1_048_576,
-    "gemini-1.5-pro": 2_097_152,
-    "deepseek": 65_536,
-    "glm-4": 128_000,
-    "qwen3": 131_072,
-    "llama-3": 128_000,
-    "mistral-large": 128_000,
+_CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
+
+MODEL_WINDOWS: dict[str, tuple[int, ...]] = {
+    "claude-": _CLAUDE,
+    "claude-sonnet-4": _CLAUDE_LONG,
+    "claude-opus-4-6": _CLAUDE_LONG,
+    "claude-opus-4-7": _CLAUDE_LONG,
+    "claude-opus-4-8": _CLAUDE_LONG,
+    "claude-opus-5": _CLAUDE_NEW,
+    "claude-sonnet-5": _CLAUDE_NEW,
+    "claude-fable-5": _CLAUDE_NEW,
+    "gpt-4.1": (1_047_576,),
+    "gpt-4o": (128_000,),
+    "gpt-4-turbo": (128_000,),
+    "gpt-5": (400_000, 272_000),
+    "o1": (200_000,),
+    "o3": (200_000,),
+    "o4-mini": (200_000,),
+    "gemini-2.5": (1_048_576,),
+    "gemini-3": (1_048_576,),
+    "gemini-1.5-pro": (2_097_152, 1_048_576),
+    "deepseek": (65_536, 128_000),
+    "glm-4": (128_000, 200_000),
+    "glm-5": (200_000,),
+    "qwen3": (131_072, 32_768, 262_144, 1_000_000),
+    "llama-3": (128_000,),
+    "mistral-large": (128_000,),
 }
+"""Context windows by the start of a model's name, longest match first: the usual one, then others that it is served
+with. As of November 2026, from what vendors publish and from recordings (the newest Claude models pass 200,000 without
+anything in their name that says so)."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A context window of ``tokens``; ``source`` is given, file, model, inferred or assumed."""
+    """A context window of ``tokens``; ``source`` is given, file, model, inferred or assumed.
+
+    ``others`` are sizes that it could have as well, as far as the model and what was recorded say.
+    """
 
     tokens: int
     source: str
+    others: tuple[int, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -42,19 +61,46 @@ class Window:
         return self.source != "assumed"
 
 
-def window_of(facts: Facts, given: int | None = None) -> Window:
-    """The window: given by the user, else the file's, else the model's, corrected by what was recorded."""
+def window_at(facts: Facts, at: int, given: int | None = None) -> Window:
+    """The window at message *at*: given by the user, else the file's, else that of the model in use there.
+
+    Of the sizes that the model has it is the usual one, or the next that holds every size that was recorded with this
+    model anywhere in the session, before full compactions too: how much of a session is there changes nothing.
+    """
     if given:
         return Window(given, "given")
+    model = model_at(facts, at)
+    peak = _peak(facts, model)
     if facts.window:
-        window = Window(facts.window, "file")
-    else:
-        name = (facts.model or "").lower().rpartition("/")[2]
-        prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
-        window = Window(MODEL_WINDOWS[prefix], "model") if prefix else Window(ASSUMED, "assumed")
-        if "[1m]" in name:
-            window = Window(1_000_000, "model")
-    peak = max((usage.context for usage in facts.requests), default=0)
-    if peak > window.tokens:
-        return Window(next((size for size in KNOWN_SIZES if size >= peak), peak), "inferred")
-    return window
+        return _holding(peak, (facts.window,), "file")
+    name = (model or "").lower().rpartition("/")[2]
+    if "[1m]" in name:
+        return _holding(peak, (1_000_000,), "model")
+    prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
+    return _holding(peak, MODEL_WINDOWS[prefix], "model") if prefix else _holding(peak, (ASSUMED,), "assumed")
+
+
+def model_at(facts: Facts, at: int) -> str | None:
+    """The model in use at message *at*: of the last request before it, else of the first one, else the session's."""
+    row = max(bisect_left(facts.request_message, at) - 1, 0)
+    which = facts.request_model[row] if facts.requests else -1
+    return facts.models[which] if which >= 0 else facts.model
+
+
+def _holding(peak: int, sizes: tuple[int, ...], source: str) -> Window:
+    """The usual one of *sizes* where it holds *peak* tokens, else the next that does."""
+    possible = sorted(size for size in sizes if size >= peak)
+    if sizes[0] >= peak:
+        return Window(sizes[0], source, tuple(size for size in possible if size != sizes[0]))
+    if not possible:
+        possible = [next((size for size in KNOWN_SIZES if size >= peak), peak)]
+    return Window(possible[0], "inferred", tuple(possible[1:]))
+
+
+def _peak(facts: Facts, model: str | None) -> int:
+    """The largest context that was recorded with *model*, or that a full compaction of it had before."""
+    which = facts.models.index(model) if model in facts.models else -1
+    sizes = (usage.context for usage, row in zip(facts.requests, facts.request_model, strict=True) if row == which)
+    full = (compaction for compaction in facts.compactions if compaction.kind == "full")
+    before = (each.pre_tokens or 0 for each in full if model_at(facts, each.message) == model)
+    return max(max(sizes, default=0), max(before, default=0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from context_tui.session.context import Context
@@ -30,7 +31,11 @@ class ToolShare:
 
 @dataclass(frozen=True)
 class DuplicateRead:
-    """A path that was read more than once: ``wasted`` tokens are floor(tokens / count) x (count - 1)."""
+    """A path that was read more than once, and the tokens of it that were there already.
+
+    ``wasted`` is the share of the lines that an earlier read in the context had too, of each read's tokens, and at most
+    floor(tokens / count) x (count - 1): ranges that do not overlap waste nothing.
+    """
 
     path: str
     count: int
@@ -71,8 +76,8 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
-    reads: dict[int, list[int]] = defaultdict(list)
-    read_of_call: dict[int, int] = {}
+    reads: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # path to tokens and lines, from and up to
+    made: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
 
     for message in context.order:
         for block in facts.blocks_of(message):
@@ -81,19 +86,23 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
             categories[category_of(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
-                if facts.path[block] >= 0:
-                    read_of_call[facts.call[block]] = facts.path[block]
+                waiting = made.setdefault(facts.call[block], deque())
+                while waiting and facts.block_message[waiting[0]] != message:
+                    waiting.popleft()
+                waiting.append(block)
             elif facts.kind[block] == Kind.TOOL_RESULT:
                 call = facts.call[block]
-                tool = sums.tool_of_call.get(call, "")
-                result_tokens[tool] += tokens
-                koda_tokens[tool] += (body.size if body else facts.text_bytes[block]) * 2 // 7
-                if call in read_of_call:
-                    reads[read_of_call[call]].append(tokens)
+                waiting = made.get(call, deque())
+                use = waiting.popleft() if len(waiting) > 1 else waiting[0] if waiting else -1
+                result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
+                size = body.size if body else facts.text_bytes[block]
+                koda_tokens[sums.tool_of_call.get(call, "")] += size * 2 // 7
+                if use >= 0 and facts.path[use] >= 0:
+                    reads[facts.path[use]].append((tokens, *_lines_read(facts, use, block, body is not None)))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
-        DuplicateRead(facts.paths[path], len(found), sum(found), sum(found) // len(found) * (len(found) - 1))
+        DuplicateRead(facts.paths[path], len(found), sum(tokens for tokens, _, _ in found), wasted(found))
         for path, found in reads.items()
         if len(found) > 1
     ]
@@ -103,6 +112,38 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
         sorted(duplicates, key=lambda read: (-read.wasted, read.path)),
         diagnosis(koda_tokens),
     )
+
+
+def _lines_read(facts: Facts, use: int, result: int, cleared: bool) -> tuple[int, int]:
+    """The lines that a read has put into the context, from and up to; none where it failed or was cleared."""
+    lines = 0 if cleared or facts.block_flags[result] & BlockFlag.ERROR else facts.lines.get(result, 0)
+    first, most = facts.read_range.get(use, (1, 0))
+    return first, first + (min(lines, most) if most else lines)
+
+
+def wasted(reads: Sequence[tuple[int, int, int]]) -> int:
+    """Tokens of reads (tokens, first line, line behind the last) whose lines an earlier one of them had too."""
+    had: list[tuple[int, int]] = []  # apart from each other, ascending
+    total = 0
+    for tokens, first, end in reads:
+        again = sum(max(0, min(end, until) - max(first, since)) for since, until in had)
+        if again:
+            total += tokens * again // (end - first)
+        if first < end:
+            had.append((first, end))
+            had = _joined(had)
+    return min(total, sum(tokens for tokens, _, _ in reads) // len(reads) * (len(reads) - 1))
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans with those that touch made one, ascending."""
+    found: list[tuple[int, int]] = []
+    for since, until in sorted(spans):
+        if found and since <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], until))
+        else:
+            found.append((since, until))
+    return found
 
 
 def diagnosis(result_tokens: dict[str, int]) -> str | None:

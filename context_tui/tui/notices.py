@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
+from context_tui.tokens.fit import FAR_OFF, fit_at
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import FAR_OFF, fit_at
 from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
 from context_tui.tui.view import View

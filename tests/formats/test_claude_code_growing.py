@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.session.drops import find_drops
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session, SessionInfo
 from tests.formats.histories import columns
@@ -80,6 +81,7 @@ def random_recording(draw: st.DataObject) -> Recording:
 
 
 def facts_of(session: Session) -> dict[str, Any]:
+    find_drops(session.facts)
     return columns(session.facts) | {"length": len(session)}
 
 

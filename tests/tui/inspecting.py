@@ -47,7 +47,7 @@ def session(turns: int = 6, steps: int = 3, *, usage: bool = True, compacted: bo
     facts.model = "claude-sonnet-4-5"
     if compacted:
         length = 2 + 2 * steps
-        facts.compactions.append(Compaction((turns - 3) * length, "full", "auto", 120_000))
+        facts.add_compaction(Compaction((turns - 3) * length, "full", "auto", 120_000))
     if usage:
         for message in range(1, len(made), 2):
             facts.add_request(message, Usage(fresh=10, cache_read=9_000 + message * 400, output=20))

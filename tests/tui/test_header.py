@@ -13,7 +13,8 @@ from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.recorded import fit_at, not_in_file
+from context_tui.tokens.fit import fit_at
+from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.gauge import LOOKS, Level, gauge, numbers, segments
 from context_tui.tui.widgets.header import HeaderBar

@@ -52,7 +52,7 @@ def test_rows_that_grow_in_steps_are_the_same_rows() -> None:
 def test_a_compaction_that_becomes_known_late_gets_its_separator() -> None:
     made = session(4, 1)
     rows = rows_of(made)
-    made.facts.compactions.append(Compaction(8, "full"))
+    made.facts.add_compaction(Compaction(8, "full"))
     rows.grow(made, len(made))
     assert [rows.message[r] for r in range(len(rows)) if rows.block[r] < WHOLE] == [8]
 
@@ -82,9 +82,9 @@ def test_rows_outside_the_context_say_so() -> None:
 
 def test_what_was_cleared_by_the_recording_is_marked() -> None:
     made = session()
-    made.facts.compactions.append(Compaction(10, "micro", cleared=frozenset({"r0-0"})))
-    view = View(made, policy="manual")
     row = made.facts.call_result[made.facts.call_row("r0-0")]
+    made.facts.add_compaction(Compaction(10, "micro", cleared=frozenset({row})))
+    view = View(made, policy="manual")
     assert Marker(view.context, view.plan).mark(2, row).word == "gone"
 
 

@@ -37,7 +37,7 @@ def sample(turns: int = 14, steps: int = 5, seed: int = 7, *, usage: bool = True
     facts.system_bytes, facts.tools_bytes, facts.model = 9_000, 22_000, "claude-sonnet-4-5"
     middle = next(m for m in range(len(messages) * 6 // 10, len(messages)) if messages[m]["role"] == "user")
     if compact:
-        facts.compactions.append(Compaction(middle, "full", "auto", 150_000, (middle,)))
+        facts.add_compaction(Compaction(middle, "full", "auto", 150_000, (middle,)))
     if usage:
         _record(facts, middle if compact else len(messages))
     for message in range(len(messages)):

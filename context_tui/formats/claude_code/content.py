@@ -21,9 +21,19 @@ class LinesContent:
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for record in self.facts.records_of(message):
-            found.extend(records.blocks(records.decode(self.line(record))))
+        shared = self._shared
+        for row in self.facts.records_of(message):
+            record = records.decode(self.line(row))
+            blocks = records.blocks(record)
+            if row in shared:
+                blocks = records.shown(blocks, record, typed=message in self.facts.shared)
+            found.extend(blocks)
         return found
+
+    @property
+    def _shared(self) -> frozenset[int]:
+        """Records that are part of two messages: results, and what was typed there."""
+        return frozenset(self.facts.shared.values())
 
     def raw(self, record: int) -> str:
         return self.line(record).decode("utf-8", "replace")

@@ -57,6 +57,7 @@ class Record(msgspec.Struct):
     agentId: str | None = None
     version: str | None = None
     cwd: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
     isSidechain: bool = False
     isMeta: bool = False
     isCompactSummary: bool = False
@@ -82,6 +83,8 @@ NOT_SENT = frozenset(
     {"hook_success", "hook_system_message", "hook_non_blocking_error", "hook_cancelled", "command_permissions"}
 )
 """Attachments that stay on the user's screen."""
+CLEAR_HOOK = "SessionStart:clear"
+"""Name of the hook that runs when a context begins anew at ``/clear``."""
 
 _MARKUP = (
     *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
@@ -175,6 +178,21 @@ def _text_of(value: Any) -> str:
     return compact_json(value).decode("utf-8", "replace")
 
 
+def clears(record: Record) -> bool:
+    """Whether a context begins anew at a record as of ``/clear``: a root with the hook that says so."""
+    if record.parentUuid is not None:
+        return False
+    if record.type == "progress":
+        return CLEAR_HOOK.encode() in bytes(record.data)
+    return record.attachment is not None and record.attachment.get("hookName") == CLEAR_HOOK
+
+
+def typed_attachment(attachment: dict[str, Any]) -> bool:
+    """Whether an attachment holds what a person typed while the model was at work."""
+    origin = attachment.get("origin")
+    return attachment.get("type") == "queued_command" and isinstance(origin, dict) and origin.get("kind") == "human"
+
+
 def is_markup(text: str) -> bool:
     """Whether a user text was written by the client, not typed."""
     return text.lstrip().startswith(_MARKUP)
@@ -191,6 +209,17 @@ def typed_by_person(record: Record) -> bool | None:
 def is_result(block: dict[str, Any]) -> bool:
     """Whether a block is a tool_result."""
     return block.get("type") == "tool_result"
+
+
+def injected(record: Record, block: dict[str, Any]) -> bool:
+    """Whether a block of a user record was put in by the runtime."""
+    typed = typed_by_person(record)
+    return not typed if typed is not None else is_markup(str(block.get("text") or ""))
+
+
+def shown(found: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
+    """Of the blocks of a record that has results: what a person typed there, or the results and what was put in."""
+    return [block for block in found if typed != (is_result(block) or injected(record, block))]
 
 
 def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:

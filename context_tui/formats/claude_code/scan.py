@@ -12,15 +12,16 @@ from collections import defaultdict
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Advance
+from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.usual import AT_ONCE, Line, usual_reader
 from context_tui.formats.lines import LineFile, objects_on
-from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 
@@ -30,13 +31,14 @@ UNNAMED = "sidechain"
 
 
 class ClaudeCodeScanner:
-    """Reads the main chain of a file, or the sidechain whose agent id is asked for."""
+    """Reads the main chain of a file, the sidechain whose agent id is asked for, or a branch that was left."""
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
         self._info = info
+        self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
         self._main_began = False  # after a sidechain was taken for the only one in the file
-        self._start(info.id)
+        self._start(self._wanted)
 
     def _start(self, chain: str) -> None:
         self._chain = chain
@@ -51,7 +53,8 @@ class ClaudeCodeScanner:
         self._results: dict[int, int] = {}  # assistant message to the user message of its results
         self._parent: list[int] = []
         self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
-        self._boundary: Record | None = None
+        self._anew: Record | None = None  # the boundary or the clear at which the next message begins a context
+        self._apart = -1  # what was typed in a record of results, a message of its own
         self._leaf = -1
         self._leaves: list[int] = []  # where each epoch ended
         self._read_usual = usual_reader(self)
@@ -67,7 +70,7 @@ class ClaudeCodeScanner:
         if self._torn and self._offset < self._file.size:
             self._untear()
         data, size = self._file.data, self._file.size
-        usual = self._chain == self._info.id == MAIN
+        usual = self._chain == self._wanted == MAIN
         while self._offset < size:
             if deadline is not None and steps and time.perf_counter() > deadline:
                 break
@@ -85,7 +88,7 @@ class ClaudeCodeScanner:
             self._read_line(data[start:end], start, whole)
             self._line += whole
             self._offset = min(end + 1, size)
-            if self._main_began and self._chain != self._info.id:
+            if self._main_began and self._chain != self._wanted:
                 self._start(MAIN)
                 return replace(self.advance(budget_s), revised_from=0)
         ended = self._offset >= size
@@ -99,15 +102,15 @@ class ClaudeCodeScanner:
         return Advance(len(self.facts) - before, revised, ended)
 
     def session(self) -> Session:
-        facts = self.facts
-        gone = self._rewound()
-        content = LinesContent(self._file, facts)
-        if gone:
-            facts = without_messages(facts, gone)
-            content = LinesContent(self._file, facts)
+        facts, left = self.facts, self._branches()
+        if self._info.id.startswith(BRANCH):
+            facts = without_messages(facts, self._beside(left))
+        elif left:
+            facts = without_messages(facts, {message for branch in left for message in branch})
+            facts.branches = [self._branch(number, branch) for number, branch in enumerate(left, 1)]
         elif self._chain != MAIN and not len(facts):
             raise UnreadableSession(f"{self._file.path}: has no session {self._chain!r}")
-        return Session(facts, content, self._info, len(facts))
+        return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
 
     # -- lines
 
@@ -154,12 +157,17 @@ class ClaudeCodeScanner:
         if (record.isSidechain or self._chain != MAIN) and self._elsewhere(record):
             facts.add_record(place, length, RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind)
             return
-        if what == "assistant" and record.message is not None:
+        twice = record.uuid is not None and record.uuid in self._node and self._is_copy(record)
+        if not twice and records.clears(record):
+            self._anew = record
+        if twice:
+            pass  # a copy of what is there already
+        elif what == "assistant" and record.message is not None:
             message = self._assistant(record)
         elif what == "user" and record.message is not None:
             message = self._user(record)
         elif what == "attachment" and record.attachment is not None:
-            message = self._injected(record) if records.attachment_text(record.attachment) else -1
+            message = self._attached(record) if records.attachment_text(record.attachment) else -1
         elif what == "system":
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
@@ -169,26 +177,38 @@ class ClaudeCodeScanner:
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
-        facts.add_record(place, length, kind, message)
-        if record.uuid:
+        row = facts.add_record(place, length, kind, message)
+        if self._apart >= 0:
+            message, self._apart = self._apart, -1
+            facts.shared[message] = row
+        if record.uuid and not twice:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:
             self._leaf = message
+
+    def _is_copy(self, record: Record) -> bool:
+        """Whether a record says what one with its uuid has said before."""
+        message, content = self._node[record.uuid or ""], LinesContent(self._file, self.facts)
+        for row in self.facts.records_of(message) if message >= 0 else ():
+            before = records.decode(content.line(row))
+            if before.uuid == record.uuid and before.type == record.type:
+                return records.blocks(before) == records.blocks(record)
+        return False
 
     def _elsewhere(self, record: Record) -> bool:
         """Whether a record is of another chain than the one that is read."""
         chain = (record.agentId or UNNAMED) if record.isSidechain else MAIN
         if record.isSidechain and self._first_sidechain is None and record.type in records.MESSAGE_TYPES:
             self._first_sidechain = chain
-        if chain == MAIN == self._info.id and record.type in records.MESSAGE_TYPES:
+        if chain == MAIN == self._wanted and record.type in records.MESSAGE_TYPES:
             self._main_began = True
         return chain != self._chain
 
     def _new(self, role: Role, record: Record, flags: int = 0) -> int:
         message = self.facts.add_message(role, flags, records.milliseconds(record.timestamp))
         self._parent.append(self._node.get(record.parentUuid or "", -1))
-        if self._boundary is not None:
-            self._compacted(message, self._boundary)
+        if self._anew is not None:
+            self._begin_epoch(message, self._anew)
         return message
 
     def _assistant(self, record: Record) -> int:
@@ -203,8 +223,9 @@ class ClaudeCodeScanner:
                 flags = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT
             message = self._new(Role.ASSISTANT, record, flags)
             self._by_id[key] = message
-        elif message < self._revised:
-            self._revised = message
+        else:
+            self.facts.ended[message] = max(self.facts.ended[message], records.milliseconds(record.timestamp))
+            self._revised = min(self._revised, message)
         for block in records.blocks(record):
             self.facts.add_block(message, block)
         if api.model and not synthetic:
@@ -235,22 +256,24 @@ class ClaudeCodeScanner:
         if record.isVisibleInTranscriptOnly:
             return -1
         first = next((block for block in found if records.is_result(block)), None)
-        if first is not None:
-            message = self._results_message(record, first.get("tool_use_id"))
-            for block in found:
-                text = str(block.get("text") or "")
-                put_in = block.get("type") == "text" and records.is_markup(text)
-                self.facts.add_block(message, block, injected=put_in)
-            return message
-        typed = records.typed_by_person(record)
-        injected = [
-            not typed if typed is not None else records.is_markup(str(block.get("text") or "")) for block in found
-        ]
-        if found and all(injected):
-            return self._injected(record)
+        if first is None:
+            if found and all(records.injected(record, block) for block in found):
+                return self._injected(record)
+            return self._typed(record, found)
+        message = self._results_message(record, first.get("tool_use_id"))
+        for block in records.shown(found, record, typed=False):
+            self.facts.add_block(message, block, injected=not records.is_result(block))
+        if typed := records.shown(found, record, typed=True):
+            self._apart = self._typed(record, typed, below=message)
+        return message
+
+    def _typed(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
+        """What a person typed is a message of its own, below that of the record's results where it has some."""
         message = self._new(Role.USER, record)
-        for block, put_in in zip(found, injected, strict=True):
-            self.facts.add_block(message, block, injected=put_in)
+        if below >= 0:
+            self._parent[message] = below
+        for block in found:
+            self.facts.add_block(message, block, injected=records.injected(record, block))
         self._typed_below[self._parent[message]].append(message)
         return message
 
@@ -270,10 +293,16 @@ class ClaudeCodeScanner:
             self._revised = message
         return message
 
+    def _attached(self, record: Record) -> int:
+        """An attachment is put in by the runtime, but for what was typed while the model was at work."""
+        if record.attachment is not None and records.typed_attachment(record.attachment):
+            return self._typed(record, records.blocks(record))
+        return self._injected(record)
+
     def _injected(self, record: Record) -> int:
         """What the runtime put in joins the user message before it, or is one of its own after an assistant."""
         last = len(self.facts) - 1
-        if last < 0 or self.facts.role[last] != Role.USER or self._boundary is not None:
+        if last < 0 or self.facts.role[last] != Role.USER or self._anew is not None:
             last = self._new(Role.USER, record)
         elif last < self._revised:
             self._revised = last
@@ -282,76 +311,116 @@ class ClaudeCodeScanner:
         return last
 
     def _summary(self, record: Record, found: list[dict[str, object]]) -> int:
-        boundary, self._boundary = self._boundary, None
+        boundary, self._anew = self._anew or record, None
         message = self._new(Role.USER, record, MessageFlag.SUMMARY)
         for block in found:
             self.facts.add_block(message, block)
-        self._compacted(message, boundary or record)
+        self._begin_epoch(message, boundary)
         return message
 
-    # -- compactions
+    # -- epochs
 
     def _system(self, record: Record) -> None:
         if record.subtype == "compact_boundary":
-            self._boundary = record
+            self._anew = record
         elif record.subtype == "microcompact_boundary":
             about = record.microcompactMetadata or {}
-            cleared = about.get("compactedToolIds")
-            self.facts.compactions.append(
+            calls = about.get("compactedToolIds")
+            facts = self.facts
+            rows = (facts.call_row(str(call)) for call in (calls if isinstance(calls, list) else []))
+            results = (facts.call_result[row] for row in rows if row >= 0)
+            facts.add_compaction(
                 Compaction(
-                    len(self.facts),
+                    len(facts),
                     "micro",
                     _text(about.get("trigger")),
                     _count(about.get("preTokens")),
-                    cleared=frozenset(str(call) for call in cleared) if isinstance(cleared, list) else frozenset(),
+                    cleared=frozenset(row for row in results if row >= 0),
+                    saved=_count(about.get("tokensSaved")),
                 )
             )
 
-    def _compacted(self, message: int, boundary: Record) -> None:
-        """Begin an epoch at *message*: its summary, or the first message where there is none."""
-        self._boundary = None
+    def _begin_epoch(self, message: int, first: Record) -> None:
+        """Begin an epoch at *message* because of the record *first*: a clear, or a boundary (or the summary itself)."""
+        self._anew = None
         self._leaves.append(self._leaf)
-        about = boundary.compactMetadata or {}
-        prefix = self._preserved(about, message)
+        if records.clears(first):
+            self.facts.begin_epoch(message, "clear")
+            return
+        about = first.compactMetadata or {}
+        prefix, missing = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
             prefix = (message, *prefix)
         trigger, tokens = _text(about.get("trigger")), _count(about.get("preTokens"))
-        self.facts.compactions.append(Compaction(message, "full", trigger, tokens, prefix))
+        self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
 
-    def _preserved(self, about: dict[str, object], end: int) -> tuple[int, ...]:
-        """Messages before a boundary that it kept, as far as they are in the file."""
+    def _preserved(self, about: dict[str, object], end: int) -> tuple[tuple[int, ...], int]:
+        """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
         found: list[int] = []
+        missing = 0
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
             found = [self._node.get(str(uuid), -1) for uuid in kept["uuids"]]
+            missing = sum(1 for uuid in kept["uuids"] if str(uuid) not in self._node)
         elif isinstance(segment, dict):
-            head, tail = (self._node.get(str(segment.get(name)), -1) for name in ("headUuid", "tailUuid"))
+            ends = [str(segment.get(name)) for name in ("headUuid", "tailUuid")]
+            head, tail = (self._node.get(uuid, -1) for uuid in ends)
             found = list(range(head, tail + 1)) if head >= 0 else []
-        return tuple(dict.fromkeys(message for message in found if 0 <= message < end))
+            missing = len({uuid for uuid in ends if uuid not in self._node})
+        return tuple(dict.fromkeys(message for message in found if 0 <= message < end)), missing
 
     # -- branches
 
-    def _rewound(self) -> set[int]:
-        """Messages on branches that were left: a fork is where a message has several typed ones below it."""
+    def _branches(self) -> list[set[int]]:
+        """The messages of each branch that was left, in the order of the file.
+
+        A fork is where a message has several typed ones below it.
+        """
         forks = {below: found for below, found in self._typed_below.items() if below >= 0 and len(found) > 1}
         if not forks:
-            return set()
-        full = [compaction.message for compaction in self.facts.compactions if compaction.kind == "full"]
+            return []
+        begun = [epoch.message for epoch in self.facts.epochs]
         path = set[int]()
         for at in (*self._leaves, self._leaf):
             while at >= 0 and at not in path:
                 path.add(at)
                 at = self._parent[at]
-        left: set[int] = set()
+        left: dict[int, set[int]] = {}  # message to the branch that it is on
         for found in forks.values():
-            for _, group in groupby(found, key=lambda message: bisect_right(full, message)):
+            for _, group in groupby(found, key=lambda message: bisect_right(begun, message)):
                 branches = list(group)
                 live = next((message for message in branches if message in path), branches[-1])
-                left.update(message for message in branches if message != live)
-        for message in range(len(self._parent)):
-            if self._parent[message] in left and message not in path:
-                left.add(message)
-        return left
+                left.update((message, {message}) for message in branches if message != live)
+        for message, parent in enumerate(self._parent):
+            if parent in left and message not in left and message not in path:
+                left[message] = left[parent]
+                left[message].add(message)
+        return [branch for message, branch in sorted(left.items()) if message == min(branch)]
+
+    def _branch(self, number: int, messages: set[int]) -> Branch:
+        """What is said of a branch that was left."""
+        return Branch(f"{BRANCH}{number}", len(messages), sum(1 for message in messages if message in self._request))
+
+    def _beside(self, left: list[set[int]]) -> set[int]:
+        """The messages that do not belong to the branch that is asked for: it holds what leads to it and itself."""
+        number = self._info.id.removeprefix(BRANCH)
+        if not number.isdecimal() or not 1 <= int(number) <= len(left):
+            raise UnreadableSession(f"{self._file.path}: has no session {self._info.id!r}: {_count_of(len(left))}")
+        branch = left[int(number) - 1]
+        first = min(branch)
+        elsewhere = {message for other in left for message in other}
+        at = self._parent[first]
+        while at >= 0:  # it may have begun on a branch that was left too
+            elsewhere.discard(at)
+            at = self._parent[at]
+        kept = branch | {message for message in range(first) if message not in elsewhere}
+        return set(range(len(self.facts))) - kept
+
+
+def _count_of(branches: int) -> str:
+    if not branches:
+        return "no branch of it was left"
+    return "there is branch-1" if branches == 1 else f"there are {BRANCH}1 to {BRANCH}{branches}"
 
 
 def _text(value: object) -> str | None:

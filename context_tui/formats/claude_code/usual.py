@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, usage_of
-from context_tui.session.bodies import measure_raw_body
+from context_tui.session.bodies import lines_of_raw, measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
 
@@ -86,15 +86,16 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     decode = msgspec.json.Decoder(Line).decode
     begin_message, add_record = message_appender(facts), record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
-    add_request, times = facts.add_request, facts.time
+    add_request, times, ended = facts.add_request, facts.time, facts.ended
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
+    reads, call_of, lines = facts.reads, facts.call, facts.lines
 
     def begin(role: int, record: Line) -> int:
         message = begin_message(role, 0, epoch_ms(record.timestamp) if record.timestamp is not None else -1)
         parents.append(node.get(record.parentUuid or "", -1))
-        if scanner._boundary is not None:
-            scanner._compacted(message, scanner._boundary)
+        if scanner._anew is not None:
+            scanner._begin_epoch(message, scanner._anew)
         return message
 
     def read(data: Buffer, start: int) -> tuple[int, int]:
@@ -108,7 +109,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
             except (ValueError, RecursionError):
                 return start, count
             what, api = record.type, record.message
-            if record.isSidechain:
+            if record.isSidechain or record.uuid in node:
                 return start, count
 
             if what == "user":
@@ -142,7 +143,9 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     elif message < scanner._revised:
                         scanner._revised = message
                     for block, body in zip(content, bodies, strict=True):
-                        add_result(message, block.tool_use_id or "", bool(block.is_error), body)
+                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), body)
+                        if reads(call_of[row]):
+                            lines[row] = lines_of_raw(bytes(block.content))
 
             elif what == "assistant":
                 if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":
@@ -153,8 +156,11 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                 message = of_id.get(api.id, -1)
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
-                elif message < scanner._revised:
-                    scanner._revised = message
+                else:
+                    if record.timestamp is not None:
+                        ended[message] = max(ended[message], epoch_ms(record.timestamp))
+                    if message < scanner._revised:
+                        scanner._revised = message
                 for block in api.content:
                     if block.type == "tool_use":
                         add_call(message, block.id or "", block.name or "", block.input)
@@ -175,6 +181,8 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     elif output > known.output or not known.output_trusted:  # most lines repeat that of the first
                         scanner._usage(message, record, output)
 
+            elif what == "progress" and record.parentUuid is None:
+                return start, count
             elif what in BESIDE or (what == "system" and record.subtype not in COMPACTIONS):
                 add_record(start, end - start, _SIDE, -1)
                 if record.uuid:

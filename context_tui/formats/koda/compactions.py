@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_tui.formats.values import epoch_ms
-from context_tui.session.context import context_at
-from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, Role
+from context_tui.session.epochs import order_at
+from context_tui.session.facts import Compaction, Epoch, Facts, Kind, MessageFlag, Role
 
 Stamp = tuple[int, str]
+
+
+def begin_epochs(facts: Facts, archived: Sequence[str | None]) -> None:
+    """Take the compactions of a session, and the contexts that they begin, anew."""
+    found, facts.compactions, facts.epochs = compactions_in(facts, archived), [], [Epoch(0, "start")]
+    for compaction in found:
+        facts.add_compaction(compaction)
+    leave_out_archived(facts, archived)
 
 
 def compactions_in(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
@@ -32,7 +40,7 @@ def compactions_in(facts: Facts, archived: Sequence[str | None]) -> list[Compact
 
 def leave_out_archived(facts: Facts, archived: Sequence[str | None]) -> None:
     """Mark as not sent what is archived and yet would be in the context at the end: its summary is gone."""
-    for message in context_at(facts, len(facts)).order:
+    for message in order_at(facts, len(facts))[1]:
         if archived[message] is not None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 

@@ -10,7 +10,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.assembly import Assembly
 from context_tui.formats.base import Advance
 from context_tui.formats.databases import Database, text
-from context_tui.formats.koda.compactions import compactions_in, leave_out_archived
+from context_tui.formats.koda.compactions import begin_epochs
 from context_tui.formats.koda.rows import Row, column_list, part_of
 from context_tui.session.session import Session, SessionInfo
 
@@ -97,8 +97,7 @@ class KodaScanner:
         while self._take() and (deadline is None or time.monotonic() < deadline):
             pass
         if self._ended:
-            facts.compactions = compactions_in(facts, self._archived)
-            leave_out_archived(facts, self._archived)
+            begin_epochs(facts, self._archived)
         changed = self._assembly.first_changed(before)
         return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
 

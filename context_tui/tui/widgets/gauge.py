@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from context_tui.session.window import Window
-from context_tui.tokens.recorded import FAR_OFF, Fit
+from context_tui.tokens.fit import FAR_OFF, Fit
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, percent
 from context_tui.tui.widgets.recorded_line import TICKS
 

@@ -13,8 +13,9 @@ from textual.widget import Widget
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
+from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import Fit, in_file, recorded_usage
+from context_tui.tokens.recorded import in_file, recorded_usage
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
 from context_tui.tui.widgets.gauge import Level, gauge, numbers

@@ -1,0 +1,151 @@
+"""Silent drops: recorded context that falls between two requests of one context, and what explains it.
+
+Runtimes clear old results, and providers drop the thinking of ended turns, without leaving a record. What went is the
+fall and what was appended meanwhile, by the factors of :mod:`~context_tui.session.fitting`. An explanation is given
+only where its size is that of what went; nothing here looks at anything behind the request at which the drop shows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from context_tui.session.epochs import last_rewrite, order_at
+from context_tui.session.facts import BlockFlag, Drop, Facts, Kind, MessageFlag
+from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
+
+LEAST = 2_000
+"""Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
+STUB_TOKENS = 9
+"""What stands in place of a cleared result."""
+RESULTS_OFF, THINKING_OFF = 0.05, 0.25
+"""Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
+ALIKE = 100
+"""Tokens within which two explanations fit alike; then fewer results went."""
+CLEARABLE = frozenset(
+    {
+        *("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write", "MultiEdit", "NotebookEdit"),
+        *("read", "bash", "grep", "glob", "list_files", "ListFiles", "web_search", "web_fetch", "LS", "BashOutput"),
+    }
+)
+"""Tools whose results Claude Code was seen to clear, oldest first, and what others call them."""
+
+
+def find_drops(facts: Facts) -> list[Drop]:
+    """The drops of all requests that are known; those that were found before stay as they are."""
+    known = facts.drops_known
+    if not known.holds(facts):
+        facts.drops.clear()
+        known.requests = 0
+    messages, requests = facts.request_message, facts.requests
+    for row in range(max(known.requests, 1), len(requests)):
+        fall = requests[row - 1].context - requests[row].context
+        if fall < LEAST:
+            continue
+        epoch, order = order_at(facts, messages[row])
+        if messages[row - 1] >= epoch.start:
+            facts.drops.append(_drop(facts, row, order, fall))
+    known.take(facts)
+    return facts.drops
+
+
+def cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
+    """Rows of results that were out of the context before message *at*, and how that is known: recorded or inferred.
+
+    Args:
+        until: the message up to which recorded microcompactions count, where that is not *at*.
+    """
+    found: dict[int, str] = {}
+    for compaction in facts.compactions:
+        if compaction.message > (at if until is None else until):
+            break
+        if compaction.kind == "micro":
+            found.update(dict.fromkeys(compaction.cleared, "recorded"))
+    for drop in facts.drops[: bisect_left(facts.drops, at, key=lambda drop: drop.message)]:
+        found.update(dict.fromkeys(drop.results, "inferred"))
+    return found
+
+
+def _drop(facts: Facts, row: int, order: Sequence[int], fall: int) -> Drop:
+    """The drop at request *row*, with what explains it if the size of that does."""
+    before, after = facts.request_message[row - 1], facts.request_message[row]
+    appended, factors = content_of(facts, range(before, after)), fit(facts, row)
+    went = float(fall + sum(appended.tokens))
+    if factors is not None:
+        went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
+    if last_rewrite(facts, after) > before:
+        return Drop(after, fall, round(went), "microcompaction")
+    what, results = (None, ()) if factors is None else _explanation(facts, row, order, factors, appended, went)
+    if what is None and facts.request_model[row] != facts.request_model[row - 1]:
+        what = "change of model"
+    return Drop(after, fall, round(went), what, results)
+
+
+def _explanation(
+    facts: Facts, row: int, order: Sequence[int], factors: Factors, appended: Content, went: float
+) -> tuple[str | None, tuple[int, ...]]:
+    """What is of the size of what *went* before request *row*; and the results that went."""
+    fits: list[tuple[float, str, tuple[int, ...]]] = []
+    if appended.turns:
+        for thinking in _thinking_before(facts, order):
+            size = factors.thinking * thinking[0] + factors.signature * thinking[1]
+            fits.append((abs(size - went) / (THINKING_OFF * went), "dropped thinking", ()))
+    for clearable in (CLEARABLE, None):
+        rows, sizes = _results(facts, row, order, factors, clearable)
+        off = [abs(size - went) for size in sizes]
+        least = min(off, default=went)
+        count = next((count for count, each in enumerate(off, 1) if each <= least + ALIKE), 0)
+        fits.append((least / (RESULTS_OFF * went), "cleared results", tuple(rows[:count])))
+    best, what, results = min(fits, key=lambda fit: fit[0])
+    return (what, results) if best <= 1 else (None, ())
+
+
+def _thinking_before(facts: Facts, order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Thinking and signatures of the turn that ended last, and of all ended turns; estimated tokens."""
+    starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
+    if not starts:
+        return
+    last = starts[-2] if len(starts) > 1 else 0
+    for begin in dict.fromkeys((last, 0)):
+        tokens = content_of(facts, order[begin : starts[-1]]).tokens
+        yield tokens[1], tokens[2]
+
+
+def _results(
+    facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
+) -> tuple[list[int], list[float]]:
+    """The results that could have been cleared, oldest first; and what clearing each and all before it would free."""
+    end = facts.request_message[row - 1]
+    gone = cleared_at(facts, facts.request_message[row])
+    rows = [
+        block
+        for message in order
+        if message < end
+        for block in facts.blocks_of(message)
+        if facts.kind[block] == Kind.TOOL_RESULT
+        and block not in gone
+        and not facts.block_flags[block] & (BlockFlag.KODA_CLEARED | BlockFlag.DEFECT_CLEARED | BlockFlag.HAS_IMAGE)
+        and (clearable is None or facts.tool_name(block) in clearable)
+    ]
+    share = _share_of_growth(facts, row, factors)
+    freed = (
+        facts.size[block] // 4 * share.get(facts.block_message[block], factors.result) - STUB_TOKENS for block in rows
+    )
+    return rows, list(accumulate(freed))
+
+
+def _share_of_growth(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
+    """Per message, recorded tokens per estimated token of its results: by how much the context grew with them."""
+    found: dict[int, float] = {}
+    for interval in intervals(facts, row):
+        tokens = interval.content.tokens
+        results = tokens[-1]
+        if not results or interval.content.images or interval.content.turns:
+            continue
+        rest = factors.of(Content([*tokens[:-1], 0])) + factors.each
+        share = (interval.growth - rest) / results
+        if 0.5 * factors.result <= share <= 2 * factors.result or abs(share - factors.result) * results <= 200:
+            begin, end = facts.request_message[interval.row - 1], facts.request_message[interval.row]
+            found.update(dict.fromkeys(range(begin, end), max(share, 0.0)))
+    return found

@@ -1,0 +1,176 @@
+"""How many tokens the model's own tokenizer makes of what a ruler estimates, by kind of content.
+
+Between two requests of one context the recorded size grows by what was appended. A regression over these differences
+(non-negative, towards a prior, deaf to outliers) gives recorded tokens per estimated token (``bytes/4``) for each kind
+of content. Intervals in which something else happened are left out: a new epoch, clearing, another model, a turn that
+begins (a runtime may drop thinking there), and images, which are sized by what is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
+
+LEAST_INTERVALS = 8
+MOST_INTERVALS = 300
+"""Intervals that are looked at: the newest, as a long session says enough with these."""
+STEADY = 0.25
+"""Share of a usual interval's growth by which the fit may be off before it says nothing."""
+
+_TEXT, _THINKING, _SIGNATURE, _CALL, _RESULT, _EACH = range(6)
+_PRIOR = (1.15, 0.3, 0.8, 1.25, 1.25, 60.0)
+_WEIGHT = (250_000.0, 250_000.0, 250_000.0, 250_000.0, 250_000.0, 20.0)
+"""What the prior counts for, as squared estimated tokens that were seen."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Recorded tokens per estimated token by kind of content.
+
+    ``signature`` is what a provider signs thinking with; ``each`` are the tokens of a request's frame, and ``image``
+    those of an image (None: none was seen). ``error`` is the median of how far an interval is off, in tokens.
+    """
+
+    text: float
+    thinking: float
+    signature: float
+    call: float
+    result: float
+    each: float
+    image: float | None
+    intervals: int
+    error: float
+
+    def of(self, content: Content) -> float:
+        """Recorded tokens that this content takes, images aside."""
+        values = (self.text, self.thinking, self.signature, self.call, self.result)
+        return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
+
+
+@dataclass
+class Content:
+    """Estimated tokens of some messages: text, thinking, signatures, calls and results; images are only counted.
+
+    Results that hold an image count in ``images`` alone, as rulers take their base64 text for text.
+    """
+
+    tokens: list[int]
+    images: int = 0
+    turns: int = 0
+
+
+def content_of(facts: Facts, messages: Iterable[int]) -> Content:
+    """What is in *messages* as it was appended."""
+    found = Content([0] * 5)
+    tokens, size, kinds, flags = found.tokens, facts.size, facts.kind, facts.block_flags
+    for message in messages:
+        if facts.flags[message] & MessageFlag.NOT_SENT:
+            continue
+        found.turns += bool(facts.flags[message] & MessageFlag.TURN_START)
+        for block in facts.blocks_of(message):
+            kind = kinds[block]
+            if kind == Kind.IMAGE or flags[block] & BlockFlag.HAS_IMAGE:
+                found.images += 1
+            elif kind == Kind.THINKING:
+                tokens[_THINKING] += facts.text_bytes[block] // 4
+                tokens[_SIGNATURE] += (size[block] - facts.text_bytes[block]) // 4
+            elif kind == Kind.TOOL_RESULT:
+                tokens[_RESULT] += size[block] // 4
+            elif kind == Kind.TOOL_USE:
+                tokens[_CALL] += size[block] // 4
+            elif kind == Kind.TEXT:
+                tokens[_TEXT] += size[block] // 4
+    return found
+
+
+@dataclass(frozen=True)
+class Interval:
+    """From the request before to request ``row``: what was appended, and by how many recorded tokens it grew."""
+
+    row: int
+    content: Content
+    growth: int
+
+
+def intervals(facts: Facts, end: int) -> list[Interval]:
+    """The newest intervals before request *end*, of the model in use there, in which nothing but appending happened."""
+    messages, models = facts.request_message, facts.request_model
+    model = models[end - 1] if end else -1
+    dropped = {drop.message for drop in facts.drops}
+    found: list[Interval] = []
+    row = end - 1
+    epoch = None
+    while row > 0 and len(found) < MOST_INTERVALS:
+        before, after = messages[row - 1], messages[row]
+        if epoch is None or after <= epoch.message:
+            epoch = epoch_at(facts, after)
+        usual = models[row] == models[row - 1] == model and after not in dropped
+        if usual and before >= epoch.start and last_rewrite(facts, after) <= before:
+            growth = facts.requests[row].context - facts.requests[row - 1].context
+            found.append(Interval(row, content_of(facts, range(before, after)), growth))
+        row -= 1
+    return found
+
+
+def fit(facts: Facts, end: int) -> Factors | None:
+    """The factors as of request *end*, from those before it; None where they are too few, or say too little."""
+    found = intervals(facts, end)
+    clean = [interval for interval in found if not interval.content.turns and not interval.content.images]
+    if len(clean) < LEAST_INTERVALS:
+        return None
+    rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
+    grown = [float(interval.growth) for interval in clean]
+    values, off = _regression(rows, grown)
+    error = median(map(abs, off))
+    if error > STEADY * max(median(map(abs, grown)), 100):
+        return None
+    text, thinking, signature, call, result, each = values
+    factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error)
+    seen = [interval for interval in found if interval.content.images]
+    seen = [interval for interval in seen if not interval.content.turns] or seen
+    image = [(i.growth - factors.of(i.content) - factors.each) / i.content.images for i in seen]
+    return replace(factors, image=max(median(image), 0.0) if image else None)
+
+
+def _regression(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Non-negative factors and what they leave over, by least squares reweighted until outliers no longer count."""
+    weights = [1.0] * len(rows)
+    values, off = list(_PRIOR), list(grown)
+    for _ in range(5):
+        size = range(len(_PRIOR))
+        square = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
+        right = [weight * prior for weight, prior in zip(_WEIGHT, _PRIOR, strict=True)]
+        for row, growth, weight in zip(rows, grown, weights, strict=True):
+            if weight:
+                for i in size:
+                    if row[i]:
+                        scaled = weight * row[i]
+                        right[i] += scaled * growth
+                        line = square[i]
+                        for j in size:
+                            line[j] += scaled * row[j]
+        values = _non_negative(square, right, values)
+        expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
+        off = [growth - each for growth, each in zip(grown, expected, strict=True)]
+        scale = max(40.0, 1.5 * median(map(abs, off)))
+        weights = [0.0 if abs(r) > 10 * scale else min(1.0, scale / abs(r)) if r else 1.0 for r in off]
+    return values, off
+
+
+def _non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
+    """Least squares with no negative value, one after the other until they stand still."""
+    values = list(start)
+    for _ in range(500):
+        moved = 0.0
+        for i, line in enumerate(square):
+            rest = right[i] - sum(line[j] * values[j] for j in range(len(values)) if j != i)
+            new = max(0.0, rest / line[i])
+            moved = max(moved, abs(new - values[i]))
+            values[i] = new
+        if moved < 1e-6:
+            break
+    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, cast
 
@@ -102,6 +102,15 @@ class Chain(LoopCurve):
             cut_by=last.policy,
             saved=measured(context).total - last.tokens_after,
         )
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's."""
+        owner, _, key = name.rpartition(".")
+        if not owner:
+            return super().curve(context, params, moment, name, values)
+        others = params.options.get(owner, {})
+        options = [{**params.options, owner: {**others, key: value}} for value in values]
+        return super().curve(context, params, moment, "options", options)
 
 
 def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:

@@ -41,6 +41,19 @@ def test_a_chain_runs_its_policies_as_they_are_set() -> None:
     assert plan is not None and len(plan.changes) > len(View(session(), policy="chain").plan.changes)  # type: ignore[union-attr]
 
 
+def test_a_curve_is_planning_for_each_value_and_0_where_there_is_no_plan() -> None:
+    chain = View(session(), policy="chain")
+    for name, values in {
+        "defect-microcompact.keep_recent_turns": [1, 2, 6],
+        "defect-compact.threshold": [1, 90_000],
+    }.items():
+        plans = [chain.with_param("chain", name, value).plan for value in values]
+        assert chain.curve(name, values) == [plan.tokens_after for plan in plans if plan]
+    manual = View(session(compacted=True), policy="manual")
+    cut = manual.cut_at(40).plan
+    assert cut is not None and manual.curve("cut", [0, 40]) == [0, cut.tokens_after]
+
+
 def test_the_point_past_the_last_message_is_the_end() -> None:
     view = View(session())
     assert view.with_point(10).point == 10

@@ -100,6 +100,7 @@ class Chain(LoopCurve):
             report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
             kept=kept,
             cut_by=last.policy,
+            steps=tuple(plans),
             saved=measured(context).total - last.tokens_after,
         )
 

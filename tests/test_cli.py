@@ -245,6 +245,48 @@ def test_koda_with_an_idle_time(run: Run, session: Path) -> None:
     assert document(run(*koda, "--idle", "299.9")[1])["trigger"]["fires"] is False
 
 
+@pytest.mark.parametrize(
+    ("policy", "param", "hint"),
+    [
+        ("koda-microcompact", "at=5", "did you mean --at?"),
+        ("koda-microcompact", "idle_seconds=5", "did you mean --idle?"),
+        ("manual", "window=9000", "did you mean --window?"),
+        ("manual", "force=1", "did you mean --ignore-trigger?"),
+        ("manual", "session=x", "it has clear, cut"),
+        ("manual", "policy=x", "it has clear, cut"),
+        ("chain", "at=5", "did you mean --at?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_an_option_is_no_parameter(
+    run: Run, session: Path, tmp_path: Path, command: str, policy: str, param: str, hint: str
+) -> None:
+    to = ("-o", tmp_path / "out") if command == "apply" else ()
+    code, out, err = run(command, session, "-P", policy, "-p", param, *to)
+    name = param.partition("=")[0]
+    assert (code, out) == (2, "") and one_line(err) == f"context-tui: {policy} has no parameter {name!r}: {hint}\n"
+
+
+@pytest.mark.parametrize("given", [("options=5",), ("options=5", "manual.cut=3")])
+def test_a_chains_options_are_set_one_by_one(run: Run, session: Path, given: tuple[str, ...]) -> None:
+    code, out, err = run("plan", session, "-P", "chain", *(word for each in given for word in ("-p", each)))
+    assert (code, out) == (2, "") and "options='5'" in one_line(err)
+
+
+def test_koda_though_its_trigger_does_not_fire(run: Run, session: Path, tmp_path: Path) -> None:
+    params = ("-p", "keep_recent=1", "-p", f"compactable_tools=Re{ESC}ad")
+    koda = (session, "-P", "koda-microcompact", "--at", 18, *params, "--json")
+    assert document(run("plan", *koda)[1])["changed"] is False
+    code, planned, err = run("plan", *koda, "--ignore-trigger")
+    assert (code, err) == (0, "") and document(planned)["changed"] and not document(planned)["trigger"]["fires"]
+    assert run("plan", *koda, "--force") == (0, planned, "context-tui: plan --force is now --ignore-trigger\n")
+    assert "--force" not in run("plan", "--help")[1]
+    out_file = tmp_path / "out.jsonl"
+    assert document(run("apply", *koda, "-o", out_file, "--force")[1])["out"] is None and not out_file.exists()
+    report = document(run("apply", *koda, "-o", out_file, "--ignore-trigger")[1])
+    assert report["tokens"] == document(planned)["tokens"] and out_file.exists()
+
+
 # -- apply
 
 

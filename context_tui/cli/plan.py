@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import add_policy, add_session, opened, parse, parser
-from context_tui.cli.output import say, setting, table, talk, write_json
+from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
 from context_tui.policies.firing import first_fire
-from context_tui.policies.registry import pairs, params_for, plan_with, policy_named
+from context_tui.policies.registry import params_for, plan_with, policy_named
+from context_tui.policies.values import assignments, pairs
 from context_tui.session.session import Session
 
 SHOWN = 40
@@ -91,7 +92,7 @@ def show(session: Session, made: Plan) -> None:
     settings = {
         name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
-    say("   ".join([f"{made.policy} {point}", *(f"{name}={setting(value)}" for name, value in settings.items())]))
+    say("   ".join([f"{made.policy} {point}", *assignments(settings)]))
     say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:

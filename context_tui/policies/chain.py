@@ -15,18 +15,15 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Policy, param
 from context_tui.policies.base import Params as BaseParams
 from context_tui.policies.moment import Moment
+from context_tui.policies.values import names
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
-
-
-def _names(value: Any) -> Any:
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
 class ChainParams(BaseParams):
     """Which policies, in order, and the parameters of each that differ from its defaults."""
 
-    policies: Annotated[tuple[str, ...], BeforeValidator(_names)] = param(
+    policies: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
         ("defect-microcompact", "defect-compact"), "policies in the order in which they run", "policies"
     )
     options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")

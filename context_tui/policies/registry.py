@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from math import inf
@@ -99,21 +99,6 @@ def _in_words(policy: Policy, name: str, error: Any) -> str:
     if kind in _KINDS:
         return f"must be {_KINDS[kind]}"
     return str(error["msg"]).removeprefix("Value error, ")
-
-
-def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dictionary.
-
-    Raises:
-        PlanError: one has no ``=``.
-    """
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise PlanError(f"parameter {text!r}: write KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def plan(

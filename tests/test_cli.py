@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
+from context_tui.summarizer.events import Usage
+from context_tui.summarizer.reply import Summary
 from tests.formats.recordings import Recording, call, result, text, usage
 
 ESC = "\x1b[31m\x1b]0;title\x07"
@@ -329,6 +332,23 @@ def test_an_extract_of_a_recording_that_repeats_itself(run: Run, tmp_path: Path)
     given = ("-P", "agent-sdk-compact", "-p", "min_keep=1", "-o", tmp_path / "out.jsonl")
     code, out, err = run("apply", recording.write(tmp_path), *given)
     assert code == 0 and "written" in out and "warning: no loop" in err and "error" not in err
+
+
+def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
+    run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = "- the same line\n" * 5
+    monkeypatch.setattr(
+        "context_tui.cli.apply.write_blocking", lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1)
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    out_file = tmp_path / "out.jsonl"
+    given = ("-P", "defect-compact", "-p", "threshold=8000", "--summarizer", "openai", "--model", "m", "-o", out_file)
+    code, out, err = run("apply", session, *given)
+    assert (code, out) == (3, "") and "error: no loop" in err and not out_file.exists()
+    assert "fails a check (no loop); nothing was written but the draft" in err
+    assert [path.read_text() for path in tmp_path.glob("context-tui-summary-*")] == [loop]
 
 
 def test_where_apply_may_write(run: Run, session: Path, tmp_path: Path) -> None:

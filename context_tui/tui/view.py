@@ -139,6 +139,11 @@ class View:
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
+    def with_session(self, session: Session) -> View:
+        """The same of what has been read of the session by now; a window that the user gave stays."""
+        given = self.session.window_given
+        return replace(self, session=session if session.window_given == given else session.with_window(given))
+
     def with_window(self, tokens: int | None) -> View:
         """The same with the context window given by the user."""
         return replace(self, session=self.session.with_window(tokens))

@@ -121,7 +121,7 @@ class Dialogs(Steering):
         """Copy the selected message, or on the settings the command."""
         if self.query_one(ParameterPanel).has_focus_within:
             if self.view.session.origin:
-                self.say("no command does the same: this copy is in no file; e writes it to one", warn=True)
+                self.say("a command reads a file, and this is a copy: write it to one with e, and open that", warn=True)
                 return
             self.app.copy_to_clipboard(command_line(self.view))
             self.say("the command was sent to the clipboard (OSC 52)")

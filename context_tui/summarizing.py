@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,16 +82,18 @@ class Prepared:
         """The same with suspected secrets masked, or not."""
         return replace(self, request=self._hidden if masked else self._plain, masked=masked)
 
-    def check(self, text: str, summary: Summary | None = None) -> list[Check]:
-        """The checks of a summary's text; of the reply it came in too, when that is given and unedited."""
-        asked = summary is not None and bool(summary.model)
+    def check(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
+        """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
+
+        An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
+        """
+        if not summary.model:
+            return [replace(each, severity="warning") for each in check(text, self.head)]
+        if edited:
+            return check(text, self.head)
+        request = self.request
         return check(
-            text,
-            self.head,
-            summary.usage if summary else None,
-            summary.stop_reason if summary else "",
-            self.request.sections if asked else (),
-            self.request.max_tokens if asked else None,
+            text, self.head, summary.usage, summary.stop_reason, request.sections, max_tokens=request.max_tokens
         )
 
 
@@ -174,6 +176,11 @@ def write_blocking(
 ) -> Summary:
     """:func:`write` where no event loop runs; an interrupt closes the connection and passes on."""
     return asyncio.run(write(summarizer, prepared, on_event))
+
+
+def objections(checks: Iterable[Check]) -> list[Check]:
+    """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
+    return [each for each in checks if not each.ok and each.severity == "error"]
 
 
 def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:

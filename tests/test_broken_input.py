@@ -24,7 +24,7 @@ COMMANDS = [
     ["inspect"],
     ["inspect", "--json", "--messages"],
     ["plan", "-P", "chain", "--json"],
-    ["plan", "-P", "koda-microcompact", "--force"],
+    ["plan", "-P", "koda-microcompact", "--ignore-trigger"],
     ["plan", "-P", "agent-sdk-prune", "-p", "max_chars=1", "-p", "preserve_tail=0", "--json"],
     ["apply", "-P", "agent-sdk-compact", "-p", "min_keep=1", "--force"],
     ["apply", "-P", "agent-sdk-prune", "-p", "max_chars=1", "--force", "--to", "openai"],

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
+from context_tui.summarizer.events import Usage
+from context_tui.summarizer.reply import Summary
 from tests.formats.recordings import Recording, call, result, text, usage
 
 ESC = "\x1b[31m\x1b]0;title\x07"
@@ -247,6 +250,48 @@ def test_koda_with_an_idle_time(run: Run, session: Path) -> None:
     assert document(run(*koda, "--idle", "299.9")[1])["trigger"]["fires"] is False
 
 
+@pytest.mark.parametrize(
+    ("policy", "param", "hint"),
+    [
+        ("koda-microcompact", "at=5", "did you mean --at?"),
+        ("koda-microcompact", "idle_seconds=5", "did you mean --idle?"),
+        ("manual", "window=9000", "did you mean --window?"),
+        ("manual", "force=1", "did you mean --ignore-trigger?"),
+        ("manual", "session=x", "it has clear, cut"),
+        ("manual", "policy=x", "it has clear, cut"),
+        ("chain", "at=5", "did you mean --at?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_an_option_is_no_parameter(
+    run: Run, session: Path, tmp_path: Path, command: str, policy: str, param: str, hint: str
+) -> None:
+    to = ("-o", tmp_path / "out") if command == "apply" else ()
+    code, out, err = run(command, session, "-P", policy, "-p", param, *to)
+    name = param.partition("=")[0]
+    assert (code, out) == (2, "") and one_line(err) == f"context-tui: {policy} has no parameter {name!r}: {hint}\n"
+
+
+@pytest.mark.parametrize("given", [("options=5",), ("options=5", "manual.cut=3")])
+def test_a_chains_options_are_set_one_by_one(run: Run, session: Path, given: tuple[str, ...]) -> None:
+    code, out, err = run("plan", session, "-P", "chain", *(word for each in given for word in ("-p", each)))
+    assert (code, out) == (2, "") and "options='5'" in one_line(err)
+
+
+def test_koda_though_its_trigger_does_not_fire(run: Run, session: Path, tmp_path: Path) -> None:
+    params = ("-p", "keep_recent=1", "-p", f"compactable_tools=Re{ESC}ad")
+    koda = (session, "-P", "koda-microcompact", "--at", 18, *params, "--json")
+    assert document(run("plan", *koda)[1])["changed"] is False
+    code, planned, err = run("plan", *koda, "--ignore-trigger")
+    assert (code, err) == (0, "") and document(planned)["changed"] and not document(planned)["trigger"]["fires"]
+    assert run("plan", *koda, "--force") == (0, planned, "context-tui: plan --force is now --ignore-trigger\n")
+    assert "--force" not in run("plan", "--help")[1]
+    out_file = tmp_path / "out.jsonl"
+    assert document(run("apply", *koda, "-o", out_file, "--force")[1])["out"] is None and not out_file.exists()
+    report = document(run("apply", *koda, "-o", out_file, "--ignore-trigger")[1])
+    assert report["tokens"] == document(planned)["tokens"] and out_file.exists()
+
+
 # -- apply
 
 
@@ -289,6 +334,23 @@ def test_an_extract_of_a_recording_that_repeats_itself(run: Run, tmp_path: Path)
     given = ("-P", "agent-sdk-compact", "-p", "min_keep=1", "-o", tmp_path / "out.jsonl")
     code, out, err = run("apply", recording.write(tmp_path), *given)
     assert code == 0 and "written" in out and "warning: no loop" in err and "error" not in err
+
+
+def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
+    run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = "- the same line\n" * 5
+    monkeypatch.setattr(
+        "context_tui.cli.apply.write_blocking", lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1)
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    out_file = tmp_path / "out.jsonl"
+    given = ("-P", "defect-compact", "-p", "threshold=8000", "--summarizer", "openai", "--model", "m", "-o", out_file)
+    code, out, err = run("apply", session, *given)
+    assert (code, out) == (3, "") and "error: no loop" in err and not out_file.exists()
+    assert "fails a check (no loop); nothing was written but the draft" in err
+    assert [path.read_text() for path in tmp_path.glob("context-tui-summary-*")] == [loop]
 
 
 def test_where_apply_may_write(run: Run, session: Path, tmp_path: Path) -> None:

@@ -86,6 +86,9 @@ VALUES: dict[tuple[str, str], list[Any]] = {
 }
 
 
+EAGER = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_tokens": 0, "max_chars": 720}
+
+
 def test_every_parameter_is_here() -> None:
     assert set(VALUES) == {(name, key) for name, policy in POLICIES.items() for key in policy.Params.model_fields}
 
@@ -95,8 +98,7 @@ def test_every_parameter_is_here() -> None:
 @given(messages=MESSAGES, others=st.sampled_from(["default", "eager"]))
 def test_curve_is_planning_for_each_value(name: str, key: str, messages: list[dict[str, Any]], others: str) -> None:
     session, policy = from_messages(messages), POLICIES[name]
-    eager = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_tokens": 0, "max_chars": 720}
-    given = {k: v for k, v in eager.items() if k in policy.Params.model_fields and others == "eager"}
+    given = {k: v for k, v in EAGER.items() if k in policy.Params.model_fields and others == "eager"}
     params = params_for(policy, given)
     for context, moment in ways(session):
         values = [*VALUES[name, key], *((len(context) // 2, len(context)) if key == "cut" else ())]
@@ -104,13 +106,38 @@ def test_curve_is_planning_for_each_value(name: str, key: str, messages: list[di
         assert policy.curve(context, params, moment, key, values) == [plan.tokens_after for plan in plans]
 
 
+STEPS = {pair: values for pair, values in VALUES.items() if pair[0] not in ("manual", "chain")}
+
+
+@pytest.mark.parametrize("name, key", STEPS)
+@settings(max_examples=20)
+@given(messages=MESSAGES, others=st.sampled_from(["default", "eager"]))
+def test_a_chains_curve_over_a_parameter_of_a_step(
+    name: str, key: str, messages: list[dict[str, Any]], others: str
+) -> None:
+    session, chain = from_messages(messages), POLICIES["chain"]
+    cuts = name if name.endswith("-compact") else "defect-compact"
+    given: dict[str, Any] = {"policies": ("agent-sdk-prune", "defect-microcompact", "koda-microcompact", cuts)}
+    if others == "eager":
+        fields = POLICIES[name].Params.model_fields
+        given |= {f"{name}.{k}": v for k, v in EAGER.items() if k in fields} | {"agent-sdk-prune.max_chars": 720}
+    params = params_for(chain, given)
+    for context, moment in ways(session):
+        plans = [
+            chain.plan(context, params_for(chain, given | {f"{name}.{key}": value}), moment)
+            for value in STEPS[name, key]
+        ]
+        assert chain.curve(context, params, moment, f"{name}.{key}", STEPS[name, key]) == [
+            plan.tokens_after for plan in plans
+        ]
+
+
 @given(messages=MESSAGES, name=st.sampled_from(list(POLICIES)), cut=st.integers(0, 24))
 def test_tokens_after_are_those_of_the_session_that_it_leaves(
     messages: list[dict[str, Any]], name: str, cut: int
 ) -> None:
     session, policy = from_messages(messages), POLICIES[name]
-    eager: dict[str, Any] = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_tokens": 0}
-    eager |= {"max_chars": 720}
+    eager: dict[str, Any] = dict(EAGER)
     eager |= {"cut": min(cut, len(messages))} if name == "manual" else {}
     eager |= {"min_keep": 2, "assistant_boundary": True, "threshold": 8_000}
     if name == "chain":

@@ -13,6 +13,7 @@ import context_tui as ct
 from context_tui.compaction.pairs import compare, problems
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, params_for, policy_named
+from context_tui.policies.values import assignments, pairs
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from tests.formats.histories import histories
@@ -142,6 +143,24 @@ def test_a_chain_is_one_policy_after_the_other(tmp_path: Path, recording: Record
         last = ct.plan(middle, second, idle_seconds=300)
         assert chain.tokens_after == last.tokens_after
         assert ct.apply(session, chain, "s").to_messages() == ct.apply(middle, last, "s").to_messages()
+
+
+@given(
+    names=st.lists(st.text(max_size=6) | st.sampled_from(["a, b", " Read", "[1]", "", '["x"]', "\ud800"])),
+    keep=st.integers(0, 99),
+)
+def test_parameters_are_read_back_from_their_text(names: list[str], keep: int) -> None:
+    koda: dict[str, Any] = {"compactable_tools": tuple(names), "keep_recent": keep}
+    policy = policy_named("koda-microcompact")
+    texts = assignments(koda)
+    assert params_for(policy, pairs(texts)) == policy.Params(**koda) and all(text.isprintable() for text in texts)
+    chain = params_for(policy_named("chain"), pairs(assignments({"options": {policy.name: koda}})))
+    assert policy.Params(**chain.options[policy.name]) == policy.Params(**koda)  # type: ignore[attr-defined]
+
+
+def test_lists_are_written_with_commas_where_that_is_enough() -> None:
+    assert assignments({"clear": ((2, 0), (40, 1)), "cut": 7}) == ["clear=2:0,40:1", "cut=7"]
+    assert assignments({"tools": ["Read", "a, b"]}) == ['tools=["Read", "a, b"]']
 
 
 def busy(turns: int = 6) -> Session:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from context_tui.policies.registry import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import LABEL
 from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS
-from context_tui.summarizing import KINDS, choose, kinds, notice, prepare, write, write_blocking
+from context_tui.summarizing import KINDS, choose, kinds, notice, objections, prepare, write, write_blocking
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
 
 
@@ -77,7 +78,21 @@ def test_an_extract_is_labelled_and_tells_nothing() -> None:
     summary = write_blocking(summarizer, prepared)
     assert summary.text.startswith(LABEL)
     assert not summary.model
-    assert all(check.ok for check in prepared.check(summary.text, summary) if check.severity == "error")
+    assert all(check.ok for check in prepared.check(summary.text, summary))
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_models_summary_is_objected_to_and_an_extract_warned_about(edited: bool) -> None:
+    _, made = planned()
+    prepared = prepare(made)
+    extract = write_blocking(choose(made), prepared)
+    loop = "- the same line\n" * 5
+    found = prepared.check(loop, extract, edited=edited)
+    assert objections(found) == []
+    assert [(each.name, each.severity) for each in found if not each.ok] == [("no loop", "warning")]
+    assert [each.name for each in objections(prepared.check(loop, replace(extract, model="m"), edited=edited))] == [
+        "no loop"
+    ]
 
 
 def test_what_would_be_sent_is_told_first() -> None:

@@ -20,7 +20,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.exporting import ExportResult, check_place, export, writable_formats
 from context_tui.session.session import Session
-from context_tui.summarizing import EXTRACT, KINDS, choose, notice, prepare, write_blocking
+from context_tui.summarizing import EXTRACT, KINDS, choose, notice, objections, prepare, write_blocking
 from context_tui.tokens import estimate
 
 
@@ -81,16 +81,14 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     for repair in prepared.repairs if summarizer.endpoints else ():
         talk(f"for the provider: {repair}")
     summary = write_blocking(summarizer, prepared)
-    bad = [check for check in prepared.check(summary.text, summary) if not check.ok]
-    asked = bool(summary.model)  # an extract quotes the recording, loops and all: it is never refused
-    for check in bad:
-        talk(f"{check.severity if asked else 'warning'}: {check.name}: {check.detail}")
-    wrong = [check.name for check in bad if check.severity == "error" and asked]
+    checks = prepared.check(summary.text, summary)
+    for check in checks:
+        if not check.ok:
+            talk(f"{check.severity}: {check.name}: {check.detail}")
+    wrong = ", ".join(check.name for check in objections(checks))
     if wrong:
         draft = _draft(summary.text)
-        raise SummarizerError(
-            f"the summary fails a check ({', '.join(wrong)}); nothing was written but the draft, {draft}"
-        )
+        raise SummarizerError(f"the summary fails a check ({wrong}); nothing was written but the draft, {draft}")
     return Written("model" if summary.model else "extract", summary.model or None, summary.text)
 
 

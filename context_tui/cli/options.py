@@ -42,7 +42,7 @@ def add_session(to: argparse.ArgumentParser) -> None:
 
 
 def add_policy(to: argparse.ArgumentParser) -> None:
-    """-P and -p."""
+    """-P, -p, --idle and --ignore-trigger."""
     to.add_argument(
         "-P", "--policy", required=True, metavar="POLICY", help="its name; `context-tui policies` lists them"
     )
@@ -50,6 +50,7 @@ def add_policy(to: argparse.ArgumentParser) -> None:
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
     to.add_argument("--idle", type=float, metavar="SECONDS", help="idle time for koda, instead of the recorded one")
+    to.add_argument("--ignore-trigger", action="store_true", help="plan though koda's idle trigger does not fire")
 
 
 def tokens(text: str) -> int:

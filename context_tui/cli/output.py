@@ -31,11 +31,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def setting(value: Any) -> str:
-    """A parameter's value as ``-p`` takes it."""
-    return ",".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
-
-
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
     texts = [[_cell(value) for value in row] for row in rows]

@@ -8,15 +8,26 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import add_policy, add_session, opened, parse, parser
-from context_tui.cli.output import say, setting, table, talk, write_json
+from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
 from context_tui.policies.firing import first_fire
-from context_tui.policies.registry import pairs, plan, policy_named
+from context_tui.policies.registry import params_for, plan_with, policy_named
+from context_tui.policies.values import assignments, pairs
 from context_tui.session.session import Session
 
 SHOWN = 40
 """Edits that the text lists; JSON has all."""
+
+_OPTIONS = {
+    "at": "--at",
+    "window": "--window",
+    "idle": "--idle",
+    "idle_seconds": "--idle",
+    "force": "--ignore-trigger",
+    "ignore_trigger": "--ignore-trigger",
+}
+"""What may be taken for a parameter, and is an option."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -24,11 +35,14 @@ def run(arguments: Sequence[str]) -> int:
     options = parser("plan", "What a policy would do to a session's context, and whether it would fire there.")
     add_session(options)
     add_policy(options)
-    options.add_argument("--force", action="store_true", help="plan though koda's idle trigger does not fire")
+    options.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--json", action="store_true", help="as one JSON document")
     given = parse(options, arguments)
+    if given.force:  # an alias for scripts
+        talk("plan --force is now --ignore-trigger")
+        given.ignore_trigger = True
     session = opened(given.session, given.window)
-    made = plan_of(session, given, force=given.force)
+    made = plan_of(session, given)
     if given.json:
         write_json(report_of(made))
     else:
@@ -38,10 +52,11 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
-def plan_of(session: Session, given: argparse.Namespace, *, force: bool = False) -> Plan:
+def plan_of(session: Session, given: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
-    params: dict[str, Any] = dict(pairs(given.param))
-    return plan(session, given.policy, at=given.at, idle_seconds=given.idle, force=force, **params)
+    policy = policy_named(given.policy)
+    params = params_for(policy, pairs(given.param), _OPTIONS)
+    return plan_with(session, policy, params, at=given.at, idle_seconds=given.idle, force=given.ignore_trigger)
 
 
 def report_of(made: Plan) -> dict[str, Any]:
@@ -77,7 +92,7 @@ def show(session: Session, made: Plan) -> None:
     settings = {
         name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
-    say("   ".join([f"{made.policy} {point}", *(f"{name}={setting(value)}" for name, value in settings.items())]))
+    say("   ".join([f"{made.policy} {point}", *assignments(settings)]))
     say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:

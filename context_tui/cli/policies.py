@@ -8,10 +8,11 @@ from typing import Any, get_origin
 from pydantic.fields import FieldInfo
 
 from context_tui.cli.options import parse, parser
-from context_tui.cli.output import say, setting, table, write_json
+from context_tui.cli.output import say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.values import setting
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -80,6 +80,7 @@ class Plan:
     ``changes`` maps block rows to new bodies; the first ``cut`` positions are dropped, for a summary where ``insert``
     says so; ``reason`` says why nothing would change. The trigger stands beside the plan and does not empty it.
     ``saved`` are the tokens that would be gone, where the policy has sums of them; without it they are counted.
+    ``steps`` are the plans that it is made of, in order, where several policies run one after another.
     """
 
     policy: str
@@ -97,6 +98,7 @@ class Plan:
     session: Session | None = None
     saved: int | None = None
     cut_by: str = ""  # the policy that cuts, where it is one of several
+    steps: tuple[Plan, ...] = ()
 
     @property
     def head(self) -> list[Message]:

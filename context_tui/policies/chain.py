@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, cast
 
@@ -15,18 +15,15 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Policy, param
 from context_tui.policies.base import Params as BaseParams
 from context_tui.policies.moment import Moment
+from context_tui.policies.values import names
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
-
-
-def _names(value: Any) -> Any:
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
 
 
 class ChainParams(BaseParams):
     """Which policies, in order, and the parameters of each that differ from its defaults."""
 
-    policies: Annotated[tuple[str, ...], BeforeValidator(_names)] = param(
+    policies: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
         ("defect-microcompact", "defect-compact"), "policies in the order in which they run", "policies"
     )
     options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
@@ -100,8 +97,18 @@ class Chain(LoopCurve):
             report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
             kept=kept,
             cut_by=last.policy,
+            steps=tuple(plans),
             saved=measured(context).total - last.tokens_after,
         )
+
+    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's."""
+        owner, _, key = name.rpartition(".")
+        if not owner:
+            return super().curve(context, params, moment, name, values)
+        others = params.options.get(owner, {})
+        options = [{**params.options, owner: {**others, key: value}} for value in values]
+        return super().curve(context, params, moment, "options", options)
 
 
 def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:

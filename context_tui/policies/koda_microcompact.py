@@ -14,6 +14,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, nothing, param
 from context_tui.policies.ladder import Ladder
 from context_tui.policies.moment import Moment
+from context_tui.policies.values import names
 from context_tui.session.context import Body, Context, once, once_for_messages
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
@@ -23,17 +24,13 @@ STUB = Body.of(KODA_STUB)
 """What stands in place of a cleared result."""
 
 
-def _split(value: Any) -> Any:
-    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
-
-
 class KodaMicrocompactParams(Params):
     """Parameters of koda's microcompact."""
 
     gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a smaller result is not eligible (by bytes / 3.5)", "tokens", 0, 1_000_000)
-    compactable_tools: Annotated[tuple[str, ...], BeforeValidator(_split)] = param(
+    compactable_tools: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
         KODA_COMPACTABLE, "tools whose results may be cleared; case counts", "tools"
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from math import inf
@@ -48,29 +48,39 @@ def policy_named(name: str) -> Policy:
     raise PlanError(f"no policy {name!r}: {hint}")
 
 
-def params_for(policy: Policy, values: dict[str, Any]) -> Params:
+def params_for(policy: Policy, values: Mapping[str, Any], elsewhere: Mapping[str, str] | None = None) -> Params:
     """Parameters from keywords or text; ``POLICY.KEY`` sets one of a chain's.
+
+    Args:
+        elsewhere: names that are no parameters, and what the caller's user would set them by.
 
     Raises:
         PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
     """
     given: dict[str, Any] = {}
+    steps: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
-        owner, dot, inner = key.rpartition(".")
+        owner, dot, name = key.rpartition(".")
         if dot and policy.name == Chain.name:
-            given.setdefault("options", {}).setdefault(owner, {})[inner] = value
+            steps.setdefault(owner, {})[name] = value
         else:
             given[key] = value
     try:
-        for owner, options in given.get("options", {}).items():
-            params_for(policy_named(owner), options)
-        return policy.Params(**given)
+        params = policy.Params(**given)
+        if policy.name != Chain.name:
+            return params
+        options: dict[str, dict[str, Any]] = dict(params.options)  # type: ignore[attr-defined]
+        for owner, each in steps.items():
+            options[owner] = {**options.get(owner, {}), **each}
+        for owner, each in options.items():
+            params_for(policy_named(owner), each, elsewhere)
+        return params.model_copy(update={"options": options})
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "?"
         if first["type"] == "extra_forbidden":
-            near = get_close_matches(name, policy.Params.model_fields, 1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
+            near = (elsewhere or {}).get(name) or next(iter(get_close_matches(name, policy.Params.model_fields, 1)), "")
+            hint = f"did you mean {near}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
             raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
         raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_in_words(policy, name, first)}") from None
 
@@ -89,21 +99,6 @@ def _in_words(policy: Policy, name: str, error: Any) -> str:
     if kind in _KINDS:
         return f"must be {_KINDS[kind]}"
     return str(error["msg"]).removeprefix("Value error, ")
-
-
-def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dictionary.
-
-    Raises:
-        PlanError: one has no ``=``.
-    """
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise PlanError(f"parameter {text!r}: write KEY=VALUE")
-        found[key.strip()] = value.strip()
-    return found
 
 
 def plan(
@@ -129,8 +124,25 @@ def plan(
     chosen = policy_named(policy)
     if window is not None:
         session = session.with_window(window)
+    return plan_with(session, chosen, params_for(chosen, params), at=at, idle_seconds=idle_seconds, force=force)
+
+
+def plan_with(
+    session: Session,
+    policy: Policy,
+    params: Params,
+    *,
+    at: int | None = None,
+    idle_seconds: float | None = None,
+    force: bool = False,
+) -> Plan:
+    """:func:`plan` with parameters that are made already, whose names may therefore be anything.
+
+    Raises:
+        PlanError: no such message, or the policy cannot plan with these parameters.
+    """
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
     context = session.context_at(at)
     moment = moment_of(context, session.window_at(context.at), len(session), idle_seconds, force)
-    return replace(chosen.plan(context, params_for(chosen, params), moment), session=session)
+    return replace(policy.plan(context, params, moment), session=session)

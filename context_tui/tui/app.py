@@ -99,6 +99,10 @@ class ContextTuiApp(App[None]):
             self._guard = Guard(before, ascii=self.asked.ascii)
         return [self._guard]
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
+        super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""
         if len(self.screen_stack) == 1:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
+from context_tui.policies.koda_microcompact import KodaMicrocompact
+from context_tui.policies.values import assignments
 from context_tui.tui.view import View
 
 
@@ -12,20 +13,20 @@ def command_line(view: View) -> str:
     """``context-tui plan SESSION -P POLICY …`` for a view."""
     info = view.session.info
     name = f"{info.path}#{info.id}" if info.id else info.path or "SESSION"
-    parts = ["context-tui", "plan", name, "-P", view.policy]
-    settings = view.settings(view.policy)
-    for owner, options in settings.pop("options", {}).items():
-        settings.update({f"{owner}.{key}": value for key, value in options.items()})
-    for key, value in settings.items():
-        parts += ["-p", f"{key}={_text(value)}"]
+    parts = ["context-tui", "plan", f"./{name}" if name.startswith("-") else name, "-P", view.policy]
+    for assignment in assignments(view.settings(view.policy)):
+        parts += ["-p", assignment]
     if view.at is not None:
-        parts += ["--at", str(view.at)]
+        parts += ["--at", str(view.point)]
     if view.session.window_given:
         parts += ["--window", str(view.session.window_given)]
+    if _waits(view):
+        parts.append("--ignore-trigger")
     return shlex.join(parts)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return ",".join(":".join(map(str, each)) if isinstance(each, tuple | list) else str(each) for each in value)
-    return str(value)
+def _waits(view: View) -> bool:
+    """Whether koda's trigger does not fire here: the screen plans all the same, the command only when told to."""
+    plan = view.plan
+    steps = (plan.steps or (plan,)) if plan else ()
+    return any(step.policy == KodaMicrocompact.name and not step.trigger.fires for step in steps)

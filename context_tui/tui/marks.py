@@ -65,11 +65,12 @@ class Marker:
             return Mark(GLYPHS[word], word, ABOUT[word])
         if self.plan is None:
             return NO_MARK
-        verdict = self.plan.verdict_at(position, block if block >= 0 else None)
+        row = block if block >= 0 else None
+        verdict = self.plan.verdict_at(position, row)
         word = verdict.verdict
         if word == "kept":
             if block in self.context.replaced:
                 word = "gone"
-            elif verdict.reason.startswith(_RECENT):
+            elif any(plan.kept(position, row).startswith(_RECENT) for plan in self.plan.steps or (self.plan,)):
                 word = "protected"
         return Mark(GLYPHS.get(word, "?"), word, verdict.reason)

@@ -96,12 +96,12 @@ class View:
         return _moment(self.session, self.point)
 
     def curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Tokens after for each value of a setting of the chosen policy; nothing of it is kept."""
-        if self.policy != CHAIN:
+        """Tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing is kept."""
+        try:
             return POLICIES[self.policy].curve(self.context, self.model, self.moment, name, values)
-        views = (self.with_param(CHAIN, name, value) for value in values)
-        plans = (_plan(self.session, self.point, CHAIN, view.settings(CHAIN)) for view in views)
-        return [0 if isinstance(each, PlanError) else each.tokens_after for each in plans]
+        except PlanError:
+            alone = [self.curve(name, [value]) for value in values] if len(values) > 1 else [[0]]
+            return [after for each in alone for after in each]
 
     def settings(self, policy: str) -> dict[str, Any]:
         """The values of a policy that differ from its defaults; a chain runs each policy as it is set here."""
@@ -138,6 +138,11 @@ class View:
         """The same planned as of another message; None or past the last message is the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
+
+    def with_session(self, session: Session) -> View:
+        """The same of what has been read of the session by now; a window that the user gave stays."""
+        given = self.session.window_given
+        return replace(self, session=session if session.window_given == given else session.with_window(given))
 
     def with_window(self, tokens: int | None) -> View:
         """The same with the context window given by the user."""

@@ -14,6 +14,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
+from context_tui.policies.registry import plan
+from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks import Check
 from context_tui.tui.screens.apply import ApplyScreen, Drafts
 from context_tui.tui.screens.apply import screen as module
@@ -197,6 +199,21 @@ async def test_a_summary_that_fails_a_check_is_accepted_only_twice() -> None:
         await pilot.press("a")
         assert "press a again" in status(app)
         assert not app.answers
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0] is not None
+
+
+@pytest.mark.parametrize("edited", [False, True])
+async def test_an_extract_that_fails_a_check_is_accepted_at_once(edited: bool) -> None:
+    said = [{"role": "user", "content": "never touch the database in /srv/data/production.db"}]
+    session = from_messages([*said, {"role": "assistant", "content": "understood"}] * 12)
+    app = Shell(ApplyScreen(session, plan(session, "agent-sdk-compact", min_keep=1)))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        if edited:
+            await pilot.press("e", "X", "escape")
+        assert "! no loop" in drawn(app)
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
     assert app.answers[0] is not None

@@ -303,8 +303,19 @@ async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> N
         screen.query_one(ParameterPanel).rows.focus()
         await pilot.pause()
         screen.action_copy()
+        await pilot.press("a")
+        await until(pilot, lambda: screen.view.session.origin)
+        screen.action_copy()
     assert sent[0] == "Step 0: rotate the refresh tokens"
-    assert sent[1] == "context-tui plan /tmp/refactor-auth.jsonl -P defect-microcompact"
+    assert sent[1:] == ["context-tui plan /tmp/refactor-auth.jsonl -P defect-microcompact"], "a copy is in no file"
+
+
+async def test_half_a_surrogate_pair_can_be_copied() -> None:
+    running = app(from_messages([{"role": "user", "content": "a \ud800 b"}]))
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        await pilot.press("y")
+        assert running.clipboard == "a ? b"
 
 
 async def test_help_and_the_palette_know_every_key() -> None:

@@ -73,6 +73,53 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
         assert timeline.cursor == 2, "a cursor that was moved stays"
 
 
+async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
+    running = app(INFO, policy="defect-compact", at=60)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await pilot.press("4")
+        assert screen.view.policy == "agent-sdk-prune"
+        slow.gate.release()
+        await until(pilot, lambda: len(screen.view.session) == 5)
+        await pilot.press("1", "right")
+        settings = screen.view.settings("defect-microcompact")
+        screen.show(screen.view.with_window(64_000))
+        screen.filter_by("tool", "Bash")
+        slow.gate.release()
+        await until(pilot, lambda: len(screen.view.session) == 10)
+        slow.free = True
+        await until(pilot, lambda: not screen.reading)
+        await settled(pilot)
+        view = screen.view
+        assert len(view.session) == len(slow.whole)
+        assert view.policy == "defect-microcompact" and view.settings(view.policy) == settings != {}
+        assert view.session.window.tokens == 64_000 and view.filter.tool == "Bash"
+        assert view.at == 60, "as it was asked for"
+
+
+async def test_a_point_that_is_chosen_while_reading_stays(slow: Slow) -> None:
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        slow.gate.release()
+        await until(pilot, lambda: len(screen.view.session) == 5)
+        await pilot.press("down", "down", "full_stop")
+        chosen = screen.view.at
+        slow.free = True
+        await until(pilot, lambda: not screen.reading)
+        await settled(pilot)
+        assert screen.view.at == chosen is not None and screen.view.plan is not None
+
+
+async def test_a_point_past_the_last_message_is_the_end(slow: Slow) -> None:
+    slow.free = True
+    running = app(INFO, at=10_000)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        await until(pilot, lambda: not screen.reading)
+        assert screen.view.at is None
+
+
 async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
     slow.free = True
     running = app(INFO)

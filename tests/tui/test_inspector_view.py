@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from context_tui.cli import main
 from context_tui.compaction.apply import apply
+from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.firing import moments
 from context_tui.policies.registry import POLICIES
@@ -18,7 +23,8 @@ from context_tui.tui.notices import notice
 from context_tui.tui.screens.background import acting
 from context_tui.tui.screens.dialogs import window_tokens
 from context_tui.tui.view import Spot, View
-from tests.tui.inspecting import session
+from tests.formats.recordings import Recording, call, result
+from tests.tui.inspecting import conversation, file_of, session
 
 
 def test_a_default_is_no_setting() -> None:
@@ -39,6 +45,19 @@ def test_a_chain_runs_its_policies_as_they_are_set() -> None:
     assert view.settings("chain")["options"] == {"defect-microcompact": {"keep_recent_turns": 1}}
     plan = view.plan
     assert plan is not None and len(plan.changes) > len(View(session(), policy="chain").plan.changes)  # type: ignore[union-attr]
+
+
+def test_a_curve_is_planning_for_each_value_and_0_where_there_is_no_plan() -> None:
+    chain = View(session(), policy="chain")
+    for name, values in {
+        "defect-microcompact.keep_recent_turns": [1, 2, 6],
+        "defect-compact.threshold": [1, 90_000],
+    }.items():
+        plans = [chain.with_param("chain", name, value).plan for value in values]
+        assert chain.curve(name, values) == [plan.tokens_after for plan in plans if plan]
+    manual = View(session(compacted=True), policy="manual")
+    cut = manual.cut_at(40).plan
+    assert cut is not None and manual.curve("cut", [0, 40]) == [0, cut.tokens_after]
 
 
 def test_the_point_past_the_last_message_is_the_end() -> None:
@@ -78,6 +97,62 @@ def test_the_command_line_says_what_is_on_screen() -> None:
     assert command_line(view) == f"{words} --window 64000"
     manual = View(session()).with_param("manual", "clear", ((2, 0), (4, 1)))
     assert "-p clear=2:0,4:1" in command_line(manual.with_policy("manual"))
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "defect-microcompact": {"keep_recent_turns": 1, "min_clear_tokens": 400, "microcompact_ratio": 0.07},
+    "defect-compact": {"threshold": 9_000, "assistant_boundary": True},
+    "koda-microcompact": {"keep_recent": 1, "compactable_tools": ("Read, all", "Bash ")},
+    "agent-sdk-prune": {"max_chars": 900, "preserve_tail": 1},
+    "agent-sdk-compact": {"min_keep": 7},
+    "manual": {"clear": ((2, 0), (4, 1)), "cut": 8},
+    "chain": {"policies": ("agent-sdk-prune", "koda-microcompact", "agent-sdk-compact")},
+}
+
+
+@pytest.mark.parametrize("at", [None, 24])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_command_line_gives_what_is_on_screen(
+    policy: str, at: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"Read": "Read, all", "Bash": "Bash "}
+    path = tmp_path / "a #1 'b' $HOME.jsonl"
+    text = json.dumps(conversation())
+    for old, new in names.items():
+        text = text.replace(f'"name": "{old}"', f'"name": "{new}"')
+    made = open_session(f"{file_of(path, json.loads(text)).path}")
+    plain = View(made, policy=policy).with_point(at)
+    view = View(made, policy=policy, params=SETTINGS).with_point(at).with_window(64_000)
+    assert view.plan and plain.plan and view.plan.changed and view.plan.tokens_after != plain.plan.tokens_after
+    for each in (plain, view):
+        report = planned_by(command_line(each), capsys)
+        assert each.plan is not None and each.plan.tokens_after == report["tokens"]["after"]
+        assert len(each.plan.edits) == len(report["edits"]) and each.point == report["at"]
+        assert each.plan.trigger == Trigger(**report["trigger"])
+
+
+def planned_by(command: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What a copied command reports."""
+    assert main([*shlex.split(command)[1:], "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_command_line_names_one_of_several_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = Recording()
+    recording.user("go")
+    recording.assistant(call("t1"))
+    recording.user("aside", isSidechain=True, agentId="abc")
+    recording.assistant(call("t2"), isSidechain=True, agentId="abc")
+    recording.results(result("t2", "x" * 4_000), isSidechain=True, agentId="abc")
+    recording.write(tmp_path).rename(tmp_path / "-p #2.jsonl")
+    monkeypatch.chdir(tmp_path)
+    view = View(open_session("./-p #2.jsonl#abc"), policy="agent-sdk-prune").with_param(
+        "agent-sdk-prune", "preserve_tail", 0
+    )
+    report = planned_by(command_line(view), capsys)
+    assert view.plan is not None and view.plan.changed and report["tokens"]["after"] == view.plan.tokens_after
 
 
 def test_settings_that_allow_no_plan_say_why() -> None:

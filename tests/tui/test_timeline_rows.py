@@ -74,6 +74,19 @@ def test_every_row_has_the_verdict_of_its_result() -> None:
     assert marker.mark(0).glyph == " " and "only tool results" in marker.mark(0).reason
 
 
+def test_a_chain_protects_what_a_step_protects_and_none_changes() -> None:
+    def rows_marked(glyphs: str, *policies: str) -> set[int]:
+        view = View(session(), policy="chain").with_param("chain", "policies", policies)
+        view = view if len(policies) > 1 else view.with_policy(*policies)
+        marker, rows = Marker(view.context, view.plan), rows_of(view.session)
+        return {r for r in range(len(rows)) if marker.mark(rows.message[r], rows.block[r]).glyph in glyphs}
+
+    micro, prune, compact = "defect-microcompact", "agent-sdk-prune", "defect-compact"
+    both = rows_marked("=", micro) | rows_marked("=", prune)
+    assert rows_marked("=", micro, prune) == both - rows_marked("~", prune) > rows_marked("=", prune)
+    assert rows_marked("=", micro, compact) == rows_marked("=", compact) > set(), "the rest is summarised"
+
+
 def test_rows_outside_the_context_say_so() -> None:
     view = View(session(compacted=True)).with_point(30)
     marker = Marker(view.context, view.plan)

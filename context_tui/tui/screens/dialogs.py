@@ -120,6 +120,9 @@ class Dialogs(Steering):
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""
         if self.query_one(ParameterPanel).has_focus_within:
+            if self.view.session.origin:
+                self.say("a command reads a file, and this is a copy: write it to one with e, and open that", warn=True)
+                return
             self.app.copy_to_clipboard(command_line(self.view))
             self.say("the command was sent to the clipboard (OSC 52)")
             return

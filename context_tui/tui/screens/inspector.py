@@ -109,9 +109,9 @@ class InspectorScreen(Reacting):
     # The view on screen
 
     def open(self, session: Session) -> None:
-        """Show a session that has been read to its end, as it was asked for."""
+        """Show a session that has been read to its end, as it was asked for and as was chosen meanwhile."""
         self.reading = False
-        view = replace(_view(session, self.asked), cursor=self.spot)
+        view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.spot)
         if not self.touched:
             view = replace(view, cursor=self._begin_at(view))
         self.show(view)
@@ -294,8 +294,8 @@ def set_title(widget: Widget, title: str) -> None:
 def _view(session: Session, asked: Asked) -> View:
     if asked.window:
         session = session.with_window(asked.window)
-    view = View(session, policy=asked.policy or "defect-microcompact", params=asked.settings)
-    return view.with_point(asked.at)
+    at = None if asked.at is None else max(asked.at, 0)  # its message may not have been read yet
+    return View(session, at, asked.policy or "defect-microcompact", asked.settings)
 
 
 def _trigger_key(view: View) -> object:

@@ -91,13 +91,14 @@ class Reacting(Dialogs):
     @on(Read)
     def _read(self, event: Read) -> None:
         """Show what has been read so far."""
-        self.rows, self.reader = event.rows, self.reader.follow(event.session)
+        view = self.view.with_session(event.session)
+        self.rows, self.reader = event.rows, self.reader.follow(view.session)
         if len(event.session) > MANY:
             gc.freeze()  # looking for garbage among a million numbers would be felt
         if event.end:
-            self.open(event.session)
+            self.open(view.session)
             return
-        self.view = replace(self.view, session=event.session)
+        self.view = view
         self.query_one(Timeline).grow(self.rows, self.reader)
         self.tell(notices.reading(event.session, event.progress))
         if self.query_one(Detail).spot is None:

@@ -133,4 +133,4 @@ class ApplyFace(ModalScreen[Session | None]):
 
     def _checks(self, draft: Draft) -> list[Check]:
         assert self.prepared is not None
-        return self.prepared.check(draft.text, None if draft.edited else draft.summary)
+        return self.prepared.check(draft.text, draft.summary, edited=draft.edited)

@@ -16,7 +16,7 @@ from context_tui.sanitize import sanitize
 from context_tui.session.session import Session
 from context_tui.summarizer.events import Event, Note, Thinking
 from context_tui.summarizer.reply import Reply, Summary
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, prepare, write
+from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, objections, prepare, write
 from context_tui.tui.screens.apply import words
 from context_tui.tui.screens.apply.background import in_background
 from context_tui.tui.screens.apply.choosing import Choosing
@@ -258,11 +258,11 @@ class ApplyScreen(Choosing):
         self._done()
 
     def action_accept(self) -> None:
-        """Make the new session; a summary that fails a check has to be accepted twice."""
+        """Make the new session; a summary with objections to it has to be accepted twice."""
         draft = self.draft
         if draft is None or self.prepared is None:
             return
-        wrong = [check for check in self._checks(draft) if not check.ok and check.severity == "error"]
+        wrong = objections(self._checks(draft))
         if wrong and not self._warned:
             self._warned = True
             self._say(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it all the same", "error")

@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 # Tests at a time. Two pay off on two cores; more do not.
 JOBS ?= 2
 
+# A folder of real Claude Code recordings, which are not part of this project.
+RECORDINGS ?= ../shared/corpus/claude-code
+
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
 # Twice quiet: errors are shown, advice is not.
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow live bench snapshots samples screenshots readme build clean
+.PHONY: help setup demo test check pytest slow live bench snapshots samples screenshots readme recordings build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -69,6 +72,9 @@ screenshots: setup ## draw the pictures of the README; look at each before commi
 
 readme: setup ## write the README's tables and outputs anew
 	$(BIN)/python scripts/readme.py --write
+
+recordings: setup ## our numbers beside those of real recordings, into docs/recordings.md
+	$(BIN)/python scripts/recordings.py $(RECORDINGS) --write
 
 build: setup ## build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

@@ -7,7 +7,7 @@ only where its size is that of what went; nothing here looks at anything behind 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -21,6 +21,8 @@ STUB_TOKENS = 9
 """What stands in place of a cleared result."""
 RESULTS_OFF, THINKING_OFF = 0.05, 0.25
 """Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
+ENOUGH_INTERVALS = 8
+"""Intervals that a fit must rest on for an explanation to be measured by it."""
 ALIKE = 100
 """Tokens within which two explanations fit alike; then fewer results went."""
 CLEARABLE = frozenset(
@@ -76,7 +78,10 @@ def _drop(facts: Facts, row: int, order: Sequence[int], fall: int) -> Drop:
         went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
     if last_rewrite(facts, after) > before:
         return Drop(after, fall, round(went), "microcompaction")
-    what, results = (None, ()) if factors is None else _explanation(facts, row, order, factors, appended, went)
+    what: str | None = None
+    results: tuple[int, ...] = ()
+    if factors is not None and factors.intervals >= ENOUGH_INTERVALS:
+        what, results = _explanation(facts, row, order, factors, appended, went)
     if what is None and facts.request_model[row] != facts.request_model[row - 1]:
         what = "change of model"
     return Drop(after, fall, round(went), what, results)
@@ -93,12 +98,20 @@ def _explanation(
             fits.append((abs(size - went) / (THINKING_OFF * went), "dropped thinking", ()))
     for clearable in (CLEARABLE, None):
         rows, sizes = _results(facts, row, order, factors, clearable)
+        if not rows or _was_cached(facts, row, rows[0]):
+            continue
         off = [abs(size - went) for size in sizes]
-        least = min(off, default=went)
-        count = next((count for count, each in enumerate(off, 1) if each <= least + ALIKE), 0)
+        least = min(off)
+        count = next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)
         fits.append((least / (RESULTS_OFF * went), "cleared results", tuple(rows[:count])))
-    best, what, results = min(fits, key=lambda fit: fit[0])
+    best, what, results = min(fits, default=(2.0, "", ()), key=lambda fit: fit[0])
     return (what, results) if best <= 1 else (None, ())
+
+
+def _was_cached(facts: Facts, row: int, result: int) -> bool:
+    """Whether request *row* read more from the cache than there was before *result*, which then was still there."""
+    sent = bisect_right(facts.request_message, facts.block_message[result])
+    return facts.requests[row].cache_read > facts.requests[sent].context
 
 
 def _thinking_before(facts: Facts, order: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,8 @@ from statistics import median
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
 
-LEAST_INTERVALS = 8
+LEAST_INTERVALS = 4
+"""Intervals from which on there is a fit; with few of them it is mostly the prior."""
 MOST_INTERVALS = 300
 """Intervals that are looked at: the newest, as a long session says enough with these."""
 STEADY = 0.25
@@ -133,7 +134,8 @@ def fit(facts: Facts, end: int) -> Factors | None:
     seen = [interval for interval in found if interval.content.images]
     seen = [interval for interval in seen if not interval.content.turns] or seen
     image = [(i.growth - factors.of(i.content) - factors.each) / i.content.images for i in seen]
-    return replace(factors, image=max(median(image), 0.0) if image else None)
+    size = median(image) if image else 0.0
+    return replace(factors, image=size if size > 0 else None)
 
 
 def _regression(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> tuple[list[float], list[float]]:

@@ -159,7 +159,7 @@ def _steady(facts: Facts, end: int, factors: Factors) -> bool:
         if tokens >= LEAST_TEXT and not interval.content.images and not interval.content.turns:
             rest = factors.each + thinking * factors.thinking + signature * factors.signature
             ratios.append((interval.growth - rest) / tokens)
-    if len(ratios) < 5:
+    if len(ratios) < 3:
         return False
     middle = median(ratios)
     return median(abs(ratio - middle) for ratio in ratios) <= STEADY * middle

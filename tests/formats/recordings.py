@@ -104,6 +104,11 @@ class Recording:
     def summary(self, words: str = "This session is being continued from a previous conversation.") -> str:
         return self.user(words, isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
+    def clear(self) -> str:
+        """The root that a ``/clear`` leaves."""
+        hook = {"type": "hook_progress", "hookEvent": "SessionStart", "hookName": "SessionStart:clear"}
+        return self.add("progress", parent=None, data=hook)
+
     def microcompact(self, *cleared: str, tokens: int = 900) -> str:
         about = {"trigger": "auto", "preTokens": tokens, "compactedToolIds": list(cleared)}
         return self.add("system", subtype="microcompact_boundary", microcompactMetadata=about)

@@ -1,0 +1,182 @@
+"""Recorded context that falls without a record: found, explained where the sizes match, and counted by no plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import context_tui as ct
+from context_tui.cli.inspect import report_of
+from context_tui.session.drops import find_drops
+from context_tui.session.fitting import fit
+from context_tui.session.session import Session
+from context_tui.tokens.measured import measured
+from tests.formats.providers import RATES, Provider
+from tests.formats.recordings import Recording, text, usage
+
+
+def drops(session: Session) -> list[tuple[int, int, str | None, list[str]]]:
+    facts = session.facts
+    return [
+        (drop.message, drop.tokens, drop.explained_by, [facts.call_id(row) for row in drop.results])
+        for drop in session.drops
+    ]
+
+
+def cleared(folder: Path, *, unsized: int = 0, cached: int = 0) -> Session:
+    """A session whose first three results went before its last request, and *unsized* tokens of no one knows what."""
+    made = Provider(base=90_000)
+    made.user("do it")
+    made.step(size=40_000)
+    made.step("Task", size=4_000)
+    made.step(size=30_000)
+    made.step("Grep", size=20_000)
+    made.steps()
+    made.user("go on")
+    made.clear(40_000, 30_000, 20_000)
+    made.context -= unsized
+    made.reply(text("reply"), cached=cached)
+    return made.recording.open(folder)
+
+
+def test_the_factors_of_a_tokenizer_are_found(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.steps(40)
+    facts = made.recording.open(tmp_path).facts
+    found = fit(facts, len(facts.requests))
+    assert found is not None and found.intervals == 39
+    assert found.result == pytest.approx(RATES["tool_result"], abs=0.02)
+    assert found.signature == pytest.approx(RATES["signature"], abs=0.25) and found.error < 5
+
+
+def test_too_few_requests_have_no_factors(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.steps(4)
+    facts = made.recording.open(tmp_path).facts
+    assert fit(facts, len(facts.requests)) is None and fit(facts, 0) is None
+
+
+def test_results_of_the_right_size_explain_a_drop(tmp_path: Path) -> None:
+    session = cleared(tmp_path)
+    (message, tokens, explained, results) = drops(session)[0]
+    before, after = session.facts.requests[-2].context, session.facts.requests[-1].context
+    assert (message, tokens, explained) == (len(session) - 1, before - after, "cleared results")
+    assert results == ["t1", "t3", "t4"], "the oldest, without those of a tool that is not cleared"
+    report = report_of(session)
+    assert report["drops"] == [
+        {
+            "message": message,
+            "tokens": tokens,
+            "explained_by": explained,
+            "results": [{"message": 2, "block": 0}, {"message": 6, "block": 0}, {"message": 8, "block": 0}],
+        }
+    ]
+    entry = report_of(session, timeline=True)["timeline"][message]
+    assert entry["dropped_tokens"] == tokens and entry["recorded_tokens"] == after
+
+
+def test_what_went_is_out_of_the_context_from_then_on(tmp_path: Path) -> None:
+    session = cleared(tmp_path)
+    at = session.drops[0].message
+    before, after = session.context_at(at), session.context_at(at + 1)
+    assert not before.replaced and {body.known for body in after.replaced.values()} == {"inferred"}
+    assert measured(before).total - measured(after).total > 22_000
+    plan = ct.plan(session, "defect-microcompact", keep_recent_turns=1, min_clear_tokens=512)
+    assert {edit.call_id for edit in plan.edits}.isdisjoint({"t1", "t3", "t4"})
+    assert session.to_messages()[2]["content"][0]["content"] == "[Old tool result content cleared]"
+
+
+def test_a_drop_of_another_size_is_unexplained(tmp_path: Path) -> None:
+    session = cleared(tmp_path, unsized=60_000)
+    assert [(explained, results) for _, _, explained, results in drops(session)] == [(None, [])]
+    assert not session.context_at().replaced
+
+
+def test_results_that_were_read_from_the_cache_have_not_gone(tmp_path: Path) -> None:
+    session = cleared(tmp_path, cached=110_000)
+    assert [(explained, results) for _, _, explained, results in drops(session)] == [(None, [])]
+
+
+def test_a_fall_that_is_small_is_no_drop(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.steps()
+    made.context -= 1_900 + 400
+    made.reply(text("reply"))
+    assert made.recording.open(tmp_path).drops == []
+
+
+def thinking_dropped(folder: Path, *, turn: bool) -> Session:
+    made = Provider()
+    made.user("do it")
+    made.steps()
+    made.step(thought=20_000)
+    made.step(thought=16_000)
+    if turn:
+        made.user("next")
+    made.context -= (10_000 + 8_000) // 4 * RATES["thinking"] + 36_000 // 4 * RATES["signature"]
+    made.reply(text("reply"))
+    return made.recording.open(folder)
+
+
+def test_thinking_of_ended_turns_explains_a_drop(tmp_path: Path) -> None:
+    assert [explained for _, _, explained, _ in drops(thinking_dropped(tmp_path, turn=True))] == ["dropped thinking"]
+
+
+def test_thinking_is_dropped_when_a_turn_ends_only(tmp_path: Path) -> None:
+    assert [explained for _, _, explained, _ in drops(thinking_dropped(tmp_path, turn=False))] == [None]
+
+
+def test_another_model_is_an_explanation_of_its_own(tmp_path: Path) -> None:
+    made = Provider(base=60_000)
+    made.user("do it")
+    made.steps()
+    made.context *= 0.8
+    made.model = "claude-haiku-4-5"
+    made.reply(text("reply"))
+    assert [explained for _, _, explained, _ in drops(made.recording.open(tmp_path))] == ["change of model"]
+
+
+def test_a_recorded_microcompaction_explains_a_drop(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.step(size=40_000)
+    made.steps()
+    made.recording.microcompact("t1")
+    made.clear(40_000)
+    made.reply(text("reply"))
+    session = made.recording.open(tmp_path)
+    assert [(explained, results) for _, _, explained, results in drops(session)] == [("microcompaction", [])]
+    assert {body.known for body in session.context_at().replaced.values()} == {"recorded"}
+
+
+def test_what_falls_where_a_context_begins_anew_is_no_drop(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("long"), use=usage(150_000))
+    recording.boundary(150_000)
+    recording.summary()
+    recording.user("go on")
+    recording.assistant(text("short"), use=usage(20_000))
+    recording.clear()
+    recording.user("anew")
+    recording.assistant(text("shorter"), use=usage(9_000))
+    assert recording.open(tmp_path).drops == []
+
+
+def test_drops_are_the_same_however_often_they_are_looked_for(tmp_path: Path) -> None:
+    session = cleared(tmp_path)
+    again = cleared(tmp_path)
+    rows = again.facts.requests
+    held = [rows.pop() for _ in range(6)]
+    messages = [again.facts.request_message.pop() for _ in range(6)]
+    assert find_drops(again.facts) == []
+    for usage_, message in zip(reversed(held), reversed(messages), strict=True):
+        rows.append(usage_)
+        again.facts.request_message.append(message)
+    assert find_drops(again.facts) == session.drops
+    again.facts.begin_epoch(session.drops[0].message - 1, "clear")
+    assert find_drops(again.facts) == [], "the cause of a fall that was told later counts"

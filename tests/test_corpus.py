@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -14,6 +15,8 @@ from context_tui.cli.inspect import report_of
 from context_tui.exporting import export, writable_formats
 from context_tui.formats.opening import format_of
 from context_tui.session.session import Session
+from context_tui.tokens.fit import FAR_OFF, fit_at
+from scripts.recordings import PAGE, rows, table
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
@@ -73,6 +76,27 @@ def test_tokens_before_compactions(path: Path) -> None:
             told, believed = found["tokens_before_in_file"], found["tokens_before"]
             if found["kind"] == "full" and told and found["message"] and found["tokens_before_source"] != "estimated":
                 assert believed == pytest.approx(told, rel=0.05)
+
+
+@pytest.mark.skipif(not FILES, reason="no real recordings beside the checkout")
+def test_beliefs_are_near_what_was_recorded() -> None:
+    found = list(rows(CORPUS / "claude-code"))
+    assert median(row.median for row in found if row.median is not None) <= 0.003
+    assert all(row.far and all(off.why for off in row.far) for row in found if (row.p95 or 0) > 0.1)
+    assert PAGE.read_text(encoding="utf-8") == table(found), "make recordings"
+
+
+# Causes are sized one by one: only together can they be seen to make the whole difference.
+def test_causes_add_up(path: Path) -> None:
+    for session in opened(path):
+        for at in sorted({len(session) * part // 8 for part in range(1, 9)}):
+            fit = fit_at(session, session.context_at(at))
+            if fit is None or abs(fit.off) < FAR_OFF:
+                continue
+            gap = fit.expected - fit.recorded
+            assert sum(cause.tokens for cause in fit.causes) + fit.unexplained == gap
+            if fit.causes and session.info.format == "claude-code" and len(fit.causes) > 1:
+                assert abs(fit.unexplained) <= 0.5 * max(abs(gap), 0.1 * fit.recorded), fit.cause
 
 
 def test_text_measures_what_the_facts_say(path: Path) -> None:

@@ -158,7 +158,7 @@ def test_koda_fires_after_lunch_only(coding: Session) -> None:
 def test_the_demo_has_what_real_sessions_have(coding: Session) -> None:
     parts, facts = breakdown(coding.context_at()), coding.facts
     assert [(Path(read.path).name, read.count, read.wasted) for read in parts.duplicate_reads] == [
-        ("breakdown.py", 3, 3_109),
+        ("breakdown.py", 3, 3_133),
         ("inspect.py", 3, 1_679),
     ]
     assert {share.tool for share in parts.by_tool} == {"Read", "Bash", "Grep", "Edit", "Write"}

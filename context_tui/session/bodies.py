@@ -26,20 +26,6 @@ def is_block_list(content: object) -> bool:
     )
 
 
-def lines_of(content: object) -> int:
-    """Lines of a tool_result body's text."""
-    texts = content if isinstance(content, list) else [content]
-    strings = (item.get("text") if isinstance(item, dict) else item for item in texts)
-    return sum(text.count("\n") + 1 for text in strings if isinstance(text, str))
-
-
-def lines_of_raw(raw: bytes) -> int:
-    """Lines of a body that is JSON text; a plain string without a backslash in it is counted as it stands."""
-    if raw[0] != _QUOTE or b"\\\\" in raw:
-        return lines_of(loads(raw))
-    return raw.count(b"\\n") + 1
-
-
 def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:
     """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from context_tui.session import markers
-from context_tui.session.bodies import Measure, lines_of, measure_body, part_read
+from context_tui.session.bodies import Measure, measure_body, part_read
 from context_tui.session.bodies import image_bytes as image_bytes
 from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
@@ -193,7 +193,6 @@ class Facts:
         self.calls: list[str] = []
         self.paths: list[str] = []
         self.read_range: dict[int, tuple[int, int]] = {}  # of a call that reads a part: first line from 1, lines or 0
-        self.lines: dict[int, int] = {}  # of a result of a call that reads a file: lines
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
         self._tool_ids: dict[str, int] = {}
@@ -273,11 +272,8 @@ class Facts:
         name = block.get("type")
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
-            body, call_id = measure_body(block.get("content")), _as_id(block.get("tool_use_id"))
-            row = self.add_result(message, call_id, bool(block.get("is_error")), body, flags)
-            if self.reads(self.call[row]):
-                self.lines[row] = lines_of(block.get("content"))
-            return row
+            body = measure_body(block.get("content"))
+            return self.add_result(message, _as_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags)
         if name == "text":
             text = block.get("text")
             return self.add_text(message, text if isinstance(text, str) else "", flags)
@@ -327,11 +323,6 @@ class Facts:
         if path >= 0 and (part := part_read(arguments)) is not None:
             self.read_range[row] = part
         return row
-
-    def reads(self, call: int) -> bool:
-        """Whether the newest call with this row of ``calls`` reads a file."""
-        use = self.call_use[call]
-        return use >= 0 and self.path[use] >= 0
 
     def _begin_turn(self, message: int, flags: int) -> None:
         """In a user message that is no summary, a block that is neither a result nor injected begins a turn."""
@@ -397,8 +388,6 @@ class Facts:
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
         new = self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
-        if row in source.lines:
-            self.lines[new] = source.lines[row]
         if row in source.read_range:
             self.read_range[new] = source.read_range[row]
         return new

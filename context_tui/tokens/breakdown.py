@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
@@ -44,6 +45,21 @@ class DuplicateRead:
 
 
 @dataclass(frozen=True)
+class Read:
+    """A read of ``lines`` lines from ``first`` on (0: up to the file's end); ``whole`` unless it failed or is gone."""
+
+    tokens: int
+    first: int
+    lines: int
+    whole: bool
+
+    @property
+    def end(self) -> float:
+        """The line behind its last."""
+        return self.first + self.lines if self.lines else inf
+
+
+@dataclass(frozen=True)
 class Breakdown:
     """A context in parts; tokens are ``bytes/4`` estimates, but for ``not_in_file`` (recorded - estimated)."""
 
@@ -76,7 +92,7 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
-    reads: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # path to tokens and lines, from and up to
+    reads: dict[int, list[Read]] = defaultdict(list)
     made: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
 
     for message in context.order:
@@ -98,11 +114,17 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
                 size = body.size if body else facts.text_bytes[block]
                 koda_tokens[sums.tool_of_call.get(call, "")] += size * 2 // 7
                 if use >= 0 and facts.path[use] >= 0:
-                    reads[facts.path[use]].append((tokens, *_lines_read(facts, use, block, body is not None)))
+                    whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
+                    reads[facts.path[use]].append(Read(tokens, *facts.read_range.get(use, (1, 0)), whole))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
-        DuplicateRead(facts.paths[path], len(found), sum(tokens for tokens, _, _ in found), wasted(found))
+        DuplicateRead(
+            facts.paths[path],
+            len(found),
+            sum(read.tokens for read in found),
+            wasted([read for read in found if read.whole]),
+        )
         for path, found in reads.items()
         if len(found) > 1
     ]
@@ -114,36 +136,32 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     )
 
 
-def _lines_read(facts: Facts, use: int, result: int, cleared: bool) -> tuple[int, int]:
-    """The lines that a read has put into the context, from and up to; none where it failed or was cleared."""
-    lines = 0 if cleared or facts.block_flags[result] & BlockFlag.ERROR else facts.lines.get(result, 0)
-    first, most = facts.read_range.get(use, (1, 0))
-    return first, first + (min(lines, most) if most else lines)
+def wasted(reads: Sequence[Read]) -> int:
+    """Tokens of reads of one path, in order, that are lines which one before had too.
 
-
-def wasted(reads: Sequence[tuple[int, int, int]]) -> int:
-    """Tokens of reads (tokens, first line, line behind the last) whose lines an earlier one of them had too."""
-    had: list[tuple[int, int]] = []  # apart from each other, ascending
-    total = 0
-    for tokens, first, end in reads:
-        again = sum(max(0, min(end, until) - max(first, since)) for since, until in had)
-        if again:
-            total += tokens * again // (end - first)
-        if first < end:
-            had.append((first, end))
-            had = _joined(had)
-    return min(total, sum(tokens for tokens, _, _ in reads) // len(reads) * (len(reads) - 1))
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans with those that touch made one, ascending."""
-    found: list[tuple[int, int]] = []
-    for since, until in sorted(spans):
-        if found and since <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], until))
+    Estimated: the lines of a read are taken to be of one length, and one up to the end of the file to have what others
+    had behind its first line.
+    """
+    had: list[tuple[float, float, float]] = []  # lines from and up to, apart and ascending, with their tokens
+    total = 0.0
+    for read in reads:
+        within = [span for span in had if span[0] < read.end and read.first < span[1]]
+        if read.end != inf:
+            again = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
+            again *= read.tokens / (read.end - read.first)
         else:
-            found.append((since, until))
-    return found
+            again = sum(_behind(read.first, *span) for span in within)
+        again = min(again, read.tokens)
+        total += again
+        ends = [*((since, until) for since, until, _ in within), (read.first, read.end)]
+        joined = (min(ends)[0], max(until for _, until in ends))
+        had = sorted([*(s for s in had if s not in within), (*joined, sum(s[2] for s in within) + read.tokens - again)])
+    return min(int(total), sum(read.tokens for read in reads) // len(reads) * (len(reads) - 1)) if reads else 0
+
+
+def _behind(first: float, since: float, until: float, tokens: float) -> float:
+    """Tokens that lines *since* to *until* have from line *first* on."""
+    return tokens if since >= first or until == inf else tokens * (until - first) / (until - since)
 
 
 def diagnosis(result_tokens: dict[str, int]) -> str | None:

@@ -224,7 +224,8 @@ class ClaudeCodeScanner:
             message = self._new(Role.ASSISTANT, record, flags)
             self._by_id[key] = message
         else:
-            self.facts.ended[message] = max(self.facts.ended[message], records.milliseconds(record.timestamp))
+            ended = records.milliseconds(record.timestamp)
+            self.facts.ended[message] = ended if ended >= 0 else self.facts.ended[message]
             self._revised = min(self._revised, message)
         for block in records.blocks(record):
             self.facts.add_block(message, block)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, usage_of
-from context_tui.session.bodies import lines_of_raw, measure_raw_body
+from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
 
@@ -89,7 +89,6 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     add_request, times, ended = facts.add_request, facts.time, facts.ended
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
-    reads, call_of, lines = facts.reads, facts.call, facts.lines
 
     def begin(role: int, record: Line) -> int:
         message = begin_message(role, 0, epoch_ms(record.timestamp) if record.timestamp is not None else -1)
@@ -143,9 +142,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     elif message < scanner._revised:
                         scanner._revised = message
                     for block, body in zip(content, bodies, strict=True):
-                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), body)
-                        if reads(call_of[row]):
-                            lines[row] = lines_of_raw(bytes(block.content))
+                        add_result(message, block.tool_use_id or "", bool(block.is_error), body)
 
             elif what == "assistant":
                 if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":
@@ -158,7 +155,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 else:
                     if record.timestamp is not None:
-                        ended[message] = max(ended[message], epoch_ms(record.timestamp))
+                        ended[message] = epoch_ms(record.timestamp)
                     if message < scanner._revised:
                         scanner._revised = message
                 for block in api.content:

@@ -67,7 +67,7 @@ def test_an_empty_session() -> None:
 @given(recording=conversations())
 def test_a_context_is_what_came_before_it_in_its_epoch(tmp_path: Path, recording: Recording) -> None:
     session = recording.open(tmp_path)
-    starts = [compaction.message for compaction in session.facts.compactions if compaction.kind == "full"]
+    starts = [epoch.message for epoch in session.facts.epochs]
     for at in range(len(session) + 1):
         begin = max((start for start in starts if start < at), default=0)
         assert list(session.context_at(at).order) == list(range(begin, at))

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from context_tui.session.epochs import last_rewrite, order_at
+from context_tui.session.epochs import epoch_at, last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Drop, Facts, Kind, MessageFlag
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
 
@@ -39,15 +39,13 @@ def find_drops(facts: Facts) -> list[Drop]:
     known = facts.drops_known
     if not known.holds(facts):
         facts.drops.clear()
+        known.factors.clear()
         known.requests = 0
     messages, requests = facts.request_message, facts.requests
     for row in range(max(known.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
-        if fall < LEAST:
-            continue
-        epoch, order = order_at(facts, messages[row])
-        if messages[row - 1] >= epoch.start:
-            facts.drops.append(_drop(facts, row, order, fall))
+        if fall >= LEAST and messages[row - 1] >= epoch_at(facts, messages[row]).start:
+            facts.drops.append(_drop(facts, row, fall))
     known.take(facts)
     return facts.drops
 
@@ -69,10 +67,10 @@ def cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str
     return found
 
 
-def _drop(facts: Facts, row: int, order: Sequence[int], fall: int) -> Drop:
+def _drop(facts: Facts, row: int, fall: int) -> Drop:
     """The drop at request *row*, with what explains it if the size of that does."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
-    appended, factors = content_of(facts, range(before, after)), fit(facts, row)
+    appended, factors = content_of(facts, range(before, after)), _factors(facts, row)
     went = float(fall + sum(appended.tokens))
     if factors is not None:
         went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
@@ -81,10 +79,22 @@ def _drop(facts: Facts, row: int, order: Sequence[int], fall: int) -> Drop:
     what: str | None = None
     results: tuple[int, ...] = ()
     if factors is not None and factors.intervals >= ENOUGH_INTERVALS:
-        what, results = _explanation(facts, row, order, factors, appended, went)
+        what, results = _explanation(facts, row, order_at(facts, after)[1], factors, appended, went)
     if what is None and facts.request_model[row] != facts.request_model[row - 1]:
         what = "change of model"
     return Drop(after, fall, round(went), what, results)
+
+
+def _factors(facts: Facts, row: int) -> Factors | None:
+    """The factors as of request *row*; far into a session as of one somewhat before, as they change little there."""
+    step = 1 if row < 64 else 32 if row < 512 else 128
+    begun = row - row % step
+    if facts.request_model[begun - 1] != facts.request_model[row - 1]:
+        begun = row
+    if begun not in facts.drops_known.factors:
+        facts.drops_known.factors[begun] = fit(facts, begun)
+    found: Factors | None = facts.drops_known.factors[begun]
+    return found
 
 
 def _explanation(
@@ -92,20 +102,24 @@ def _explanation(
 ) -> tuple[str | None, tuple[int, ...]]:
     """What is of the size of what *went* before request *row*; and the results that went."""
     fits: list[tuple[float, str, tuple[int, ...]]] = []
+    thought = [0.0]
     if appended.turns:
         for thinking in _thinking_before(facts, order):
             size = factors.thinking * thinking[0] + factors.signature * thinking[1]
             fits.append((abs(size - went) / (THINKING_OFF * went), "dropped thinking", ()))
-    for clearable in (CLEARABLE, None):
-        rows, sizes = _results(facts, row, order, factors, clearable)
-        if not rows or _was_cached(facts, row, rows[0]):
-            continue
-        off = [abs(size - went) for size in sizes]
-        least = min(off)
-        count = next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)
-        fits.append((least / (RESULTS_OFF * went), "cleared results", tuple(rows[:count])))
-    best, what, results = min(fits, default=(2.0, "", ()), key=lambda fit: fit[0])
-    return (what, results) if best <= 1 else (None, ())
+            thought.append(size)
+    for besides in thought:  # results alone before results with thinking, which goes at the same moment
+        for clearable in (CLEARABLE, None):
+            rows, sizes = _results(facts, row, order, factors, clearable)
+            if rows and not _was_cached(facts, row, rows[0]):
+                off = [abs(size + besides - went) for size in sizes]
+                least = min(off)
+                count = next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)
+                fits.append((least / (RESULTS_OFF * went), "cleared results", tuple(rows[:count])))
+        best, what, results = min(fits, default=(2.0, "", ()), key=lambda fit: fit[0])
+        if best <= 1:
+            return what, results
+    return None, ()
 
 
 def _was_cached(facts: Facts, row: int, result: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -128,6 +128,7 @@ class DropsKnown:
     requests: int = 0
     message: int = -1
     causes: int = 0
+    factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
 
     def holds(self, facts: Facts) -> bool:
         """Whether everything up to there is as it was."""

@@ -154,7 +154,7 @@ def words(session: Session) -> list[str]:
 
 @st.composite
 def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
-    """Recordings whose pairs are whole, with usage, idle times, and compactions of both kinds between turns."""
+    """Recordings whose pairs are whole, with usage, idle times, and compactions and clears between turns."""
     recording = Recording()
     clock, calls = datetime(2026, 1, 1, tzinfo=UTC), list[str]()
 
@@ -168,6 +168,8 @@ def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
             recording.boundary(draw(st.integers(1, 200_000)))
             recording.summary()
             recording.attachment("file", content="attached")
+        elif compactions and turn and draw(st.integers(0, 5)) == 0:
+            recording.clear()
         recording.user(f"turn {turn} " + "x" * draw(st.integers(0, 60)), **later(draw(st.sampled_from([1, 299, 300]))))
         for step in range(draw(st.integers(0, 4))):
             own = [f"t{turn}-{step}-{number}" for number in range(draw(st.integers(1, 3)))]

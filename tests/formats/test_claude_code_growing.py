@@ -82,7 +82,7 @@ def random_recording(draw: st.DataObject) -> Recording:
 
 def facts_of(session: Session) -> dict[str, Any]:
     find_drops(session.facts)
-    return columns(session.facts) | {"length": len(session)}
+    return columns(session.facts) | {"length": len(session), "drops_known": None}
 
 
 def scanner(path: Path) -> Scanner:

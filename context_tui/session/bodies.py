@@ -28,15 +28,12 @@ def is_block_list(content: object) -> bool:
 
 def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:
     """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
-
-    def number(*names: str) -> int:
-        values = (arguments.get(name) for name in names)
-        return next((value for value in values if type(value) is int and value > 0), 0)
-
-    first, count, last = number("offset", "start_line"), number("limit"), number("end_line")
-    if not count and last:
-        count = max(last - max(first, 1) + 1, 0)
-    return (max(first, 1), count) if first or count else None
+    get = arguments.get
+    first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
+    first = first if type(first) is int and first > 0 else 0
+    if type(count) is not int or count <= 0:
+        count = max(last - max(first, 1) + 1, 0) if type(last) is int else 0
+    return (first or 1, count) if first or count else None
 
 
 def image_bytes(block: dict[str, Any]) -> int:

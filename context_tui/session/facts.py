@@ -241,12 +241,19 @@ class Facts:
 
     def add_request(self, message: int, usage: Usage, time: int = -1) -> int:
         """Record one call to ``model`` that ended at *message*; returns its row. Rows are in the order of messages."""
-        row = len(self.requests)
-        if row and self.request_message[-1] > message:
-            row = bisect_right(self.request_message, message)
+        model = self._model_ids.get(self.model or "", -1)
+        if model < 0 and self.model:
+            model = self._intern(self.model, self.models, self._model_ids)
+        if not self.requests or self.request_message[-1] <= message:
+            self.request_message.append(message)
+            self.request_time.append(time)
+            self.request_model.append(model)
+            self.requests.append(usage)
+            return len(self.requests) - 1
+        row = bisect_right(self.request_message, message)
         self.request_message.insert(row, message)
         self.request_time.insert(row, time)
-        self.request_model.insert(row, self._intern(self.model, self.models, self._model_ids) if self.model else -1)
+        self.request_model.insert(row, model)
         self.requests.insert(row, usage)
         return row
 
@@ -321,7 +328,7 @@ class Facts:
             self._begin_turn(message, flags)
         size = text + (len(name) if name.isascii() else utf8_len(name))
         self.call_use[call] = row = self._append(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
-        if path >= 0 and (part := part_read(arguments)) is not None:
+        if path >= 0 and len(arguments) > 1 and (part := part_read(arguments)) is not None:
             self.read_range[row] = part
         return row
 

@@ -78,4 +78,3 @@ def _blocks(session: Session, plan: Plan, message: int) -> list[dict[str, Any]]:
     for ordinal, text in _bodies(session, plan, message).items():
         blocks[ordinal] = {**blocks[ordinal], "content": text}
     return blocks
-

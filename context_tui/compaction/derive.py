@@ -41,7 +41,7 @@ class Derivation:
 
         Args:
             rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
-            injected: whether its new blocks count as put in by the runtime.
+            injected: whether its new texts count as put in by the runtime.
         """
         self._entries.append(message)
         facts, blocks = self._facts, message["content"]
@@ -50,7 +50,7 @@ class Derivation:
             if row >= 0:
                 facts.copy_block(index, self._session.facts, row)
             else:
-                facts.add_block(index, block, injected=injected)
+                facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
     def session(self, origin: str) -> Session:
         """The session of what was put in; *origin* says what it was derived by."""

@@ -51,6 +51,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             "model": facts.model,
             "context_window": window.tokens,
             "context_window_source": window.source,
+            "note": session.info.note or None,
         },
         "records": {
             "total": len(facts.record_kind),
@@ -145,6 +146,8 @@ def show(session: Session, report: dict[str, Any]) -> None:
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
+    if about["note"]:
+        say(f"note: {about['note']}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
     say(
         f"{counted(records['total'], 'record')}: {records['messages']:,} of messages, {records['side']:,} beside them, "

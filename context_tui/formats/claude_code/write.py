@@ -176,8 +176,8 @@ class _Writer:
         self._time = max(self._time, facts.time[message])
         if facts.role[message] == Role.ASSISTANT:
             api_id = f"msg_{uuid.uuid4().hex[:24]}"
-            for block in blocks:
-                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, block)})
+            for part in [[block] for block in blocks] or [[]]:
+                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, part)})
             return
         injected = self._injected(message)
         said = max((at for at, put_in in enumerate(injected, 1) if not put_in), default=0)
@@ -186,13 +186,13 @@ class _Writer:
             if part or not (blocks or meta):
                 yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": part}})
 
-    def _api(self, api_id: str, block: dict[str, Any]) -> dict[str, Any]:
+    def _api(self, api_id: str, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "id": api_id,
             "type": "message",
             "role": "assistant",
             "model": self.session.facts.model or "unknown",
-            "content": [block],
+            "content": content,
             "stop_reason": None,
             "stop_sequence": None,
             "usage": dict.fromkeys(_USAGE, 0),

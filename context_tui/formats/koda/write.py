@@ -26,6 +26,7 @@ THINKING = ("thinking", "redacted_thinking")
 ASSISTANTS = ("text", "tool_use", *THINKING)
 USERS = ("text", "tool_result")
 """Types of blocks that a row holds; an image leaves a word in its place."""
+JOINED = "messages whose texts became one"
 SUMMARY_MARKED = "summaries that became koda's system row, with its marker for theirs"
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -107,6 +108,8 @@ def _storable(value: str | None) -> str | None:
 def _rows(message: Message, losses: Losses) -> list[Row]:
     blocks: list[Block] = message["content"]
     if summary := _summary(blocks):
+        if len(blocks) > 1:
+            losses.add(JOINED)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
             losses.change(_as_one(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
@@ -157,7 +160,7 @@ def _text(blocks: list[Block], losses: Losses) -> str | None:
         if block.get("type") in ("text", "image")
     ]
     if len(texts) > 1:
-        losses.add("messages whose texts became one")
+        losses.add(JOINED)
     return "\n\n".join(texts) if texts else None
 
 

@@ -16,8 +16,6 @@ Block = dict[str, Any]
 OWN_PARTS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
 """Parts of a user message with their own members, which stand in a member named like the part."""
 
-NO_PLACE_FOR_IMAGES = "images left out that Chat Completions has no place for"
-
 
 def refused(role: str, block: Block) -> str:
     """Why a message of *role* cannot hold *block*; empty when it can."""
@@ -32,7 +30,7 @@ def refused(role: str, block: Block) -> str:
         case "image" if not spoken and _url(block):
             return ""
         case "image":
-            return NO_PLACE_FOR_IMAGES
+            return "images left out that Chat Completions has no place for"
         case "input_audio" | "file" if not spoken and isinstance(block.get(kind), dict):
             return ""
     return "blocks left out that Chat Completions has no place for"

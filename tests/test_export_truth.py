@@ -82,8 +82,8 @@ def test_a_repeated_id_becomes_one_of_its_own(tmp_path: Path, name: str) -> None
     messages: list[dict[str, Any]] = [{"role": "user", "content": [text("go")]}]
     for number in range(5):
         messages.append({"role": "assistant", "content": [call("call_1"), call("call_2")]})
-        answers = [result("call_2", f"second {number}"), result("call_1", f"first {number}")]
-        messages.append({"role": "user", "content": answers})
+        answered = [result("call_2", f"second {number}"), result("call_1", f"first {number}")]
+        messages.append({"role": "user", "content": answered})
     messages += [{"role": "assistant", "content": [text("done")]}, {"role": "user", "content": [text("thanks")]}]
     session = ct.from_messages(messages)
     done = export(session, tmp_path / "out", name)

@@ -18,7 +18,7 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.writing import LOOKS_TYPED
 from context_tui.losses import Losses
 from context_tui.session.derived import Origin, origin_of
-from context_tui.session.facts import BlockFlag, MessageFlag, Role
+from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.jsontext import compact_json, loads
 from context_tui.session.session import Session
 
@@ -65,7 +65,7 @@ class _Writer:
         self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), records.epoch_ms(datetime.now(UTC)))
         before: Role | None = None
         for message, origin in zip(order, origins, strict=True):
-            summary = facts.flags[message] & MessageFlag.SUMMARY and message == order[0]
+            summary = message == order[0] and self._summarises(message)
             role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
             if summary:
                 yield self._boundary()
@@ -79,6 +79,12 @@ class _Writer:
             if before == role == Role.USER and not summary and all(self._injected(message)):
                 self.losses.add("messages that the runtime put in, and that join the user message before them")
             before = role
+
+    def _summarises(self, message: int) -> bool:
+        """Whether a message is a summary and nothing else: with calls or results it has to stay what it is."""
+        facts = self.session.facts
+        kinds = {facts.kind[row] for row in facts.blocks_of(message)}
+        return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
 
     def _injected(self, message: int) -> list[bool]:
         """For each block of a message, whether the runtime put it in."""

@@ -89,7 +89,9 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
             _sync(temporary)
             _move(temporary, out, force)
         except OSError as error:
-            raise ExportError(f"{out}: cannot be written: {error.strerror or error}") from None
+            raise ExportError(
+                f"{out}: cannot be written: {error.strerror or error}; nothing was kept; name a file elsewhere"
+            ) from None
     return ExportResult(out, form.name, losses, resume_command(session, out, form.name), check)
 
 
@@ -127,11 +129,11 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
     if out.is_dir():
         raise ExportError(f"{out}: is a folder; name a file in it")
     if not out.parent.is_dir():
-        raise ExportError(f"{out.parent}: no such folder")
+        raise ExportError(f"{out.parent}: no such folder; make it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
         raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force")
     if out.exists() and not out.is_file():
-        raise ExportError(f"{out}: is no regular file")
+        raise ExportError(f"{out}: is no regular file; name another one")
 
 
 def _same(source: Path, out: Path) -> bool:
@@ -171,7 +173,7 @@ def _check_file(root: Session, changed: ExportError) -> None:
     """Compare the file as it is now with what was read of it; that it has grown is fine."""
     path, form = Path(root.info.path), FORMATS[root.info.format]
     if not path.exists():
-        raise ExportError(f"{path}: is no longer there; it cannot be read again")
+        raise ExportError(f"{path}: is no longer there, and has to be read again; put it back")
     now = next((info for info in form.sessions(path) if info.id == root.info.id), None)
     if now is None or now.bytes < root.info.bytes:
         raise changed
@@ -200,7 +202,9 @@ def _private_folder(out: Path) -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:80]}.", suffix=".tmp", dir=out.parent))
     except OSError as error:
-        raise ExportError(f"{out.parent}: cannot be written to: {error.strerror or error}") from None
+        raise ExportError(
+            f"{out.parent}: cannot be written to: {error.strerror or error}; name a file elsewhere"
+        ) from None
     try:
         yield folder
     finally:
@@ -287,7 +291,7 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
             raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
         except OSError:  # a file system without hard links
             if os.path.lexists(out):
-                raise OutputExists(f"{out}: exists already; name another file") from None
+                raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
             os.rename(temporary, out)
     with suppress(OSError):  # not every system can sync a folder
         _sync(out.parent)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind, Role
+
+Refuses = Callable[[str, dict[str, Any]], str]
+"""Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
 
 _WHOLE = (Kind.IMAGE, Kind.OTHER)
 

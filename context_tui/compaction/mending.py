@@ -7,22 +7,18 @@ stays so, unless a provider is to take it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any
 
 from context_tui.compaction.derive import Derivation
 from context_tui.compaction.pairs import Orphan, compare, problems
 from context_tui.compaction.repair import RENAMED, mend, mend_orphans, own_ids
-from context_tui.losses import losses_in
+from context_tui.losses import Refuses, losses_in
 from context_tui.session.context import Context
 from context_tui.session.derived import DerivedContent, Origin
 from context_tui.session.session import Message, Session
-
-Refuses = Callable[[str, dict[str, Any]], str]
-"""Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
 
 PENDING = "it ends with calls that have no results yet: add those before it is sent"
 ENDS_WITH_ASSISTANT = "it ends with an assistant message, which a provider would continue: add what comes next"

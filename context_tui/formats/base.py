@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from context_tui.losses import Losses
+from context_tui.losses import Losses, Refuses
 from context_tui.session.session import Session, SessionInfo
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
-
-
-Refuses = Callable[[str, dict[str, Any]], str]
-"""Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from mmap import mmap
 from pathlib import Path
 
-from context_tui.compaction.pairs import mend
+from context_tui.compaction.mending import PairCheck, check_pairs, mended, recording_of
 from context_tui.errors import Error, ExitCode
-from context_tui.formats.base import Export, Format, scan
+from context_tui.formats.base import Format, scan
 from context_tui.formats.lines import LineFile
 from context_tui.formats.registry import FORMATS, format_named
+from context_tui.losses import weights
 from context_tui.resuming import resume_command
-from context_tui.session.derived import DerivedContent
-from context_tui.session.facts import Facts
+from context_tui.session.facts import Facts, Kind
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
-from context_tui.tokens import estimate
 from context_tui.tokens.measured import measured
 
 
@@ -41,12 +41,17 @@ class OutputIsInput(ExportError):
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What was written: ``losses`` is what the format cannot hold or what had to be added, in words."""
+    """What was written.
+
+    ``losses`` is what the format cannot hold, what had to be mended, and how what reads back differs, in words;
+    ``check`` what is unpaired in it.
+    """
 
     path: Path
     format: str
     losses: list[str]
     resume_command: str = ""
+    check: PairCheck = field(default_factory=PairCheck)
 
 
 def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
@@ -64,22 +69,34 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
-    messages, notes = _unchanged(session), list[str]()
-    if form.for_provider:
-        messages, notes = mend(messages)
-    if not messages:
-        raise ExportError("there are no messages to write")
+    made = mended(session, _unchanged(session), form.refuses)
+    if not len(made.session):
+        raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
     with _private_folder(out) as folder:
         temporary = folder / out.name
         try:
-            losses = [*notes, *form.write(Export(session, messages), temporary)]
+            lost = form.write(made.session, temporary)
             os.chmod(temporary, 0o600)
-            losses += _read_back(form, temporary, session, messages, bool(losses))
+            written = _read_back(form, temporary)
+            losses = [*made.notes, *lost.words]
+            losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
+            check = check_pairs(session, written.to_messages(), made.renamed)
+            if check.introduced:
+                raise ExportError(
+                    f"{form.name}: {len(check.introduced)} calls or results would be without their counterpart; "
+                    "nothing was kept; choose another boundary"
+                )
             _sync(temporary)
             _move(temporary, out, force)
         except OSError as error:
-            raise ExportError(f"{out}: cannot be written: {error.strerror or error}") from None
-    return ExportResult(out, form.name, losses, resume_command(session, out, form.name))
+            raise ExportError(
+                f"{out}: cannot be written: {error.strerror or error}; nothing was kept; name a file elsewhere"
+            ) from None
+    return ExportResult(out, form.name, losses, resume_command(session, out, form.name), check)
+
+
+def _and_why(notes: list[str]) -> str:
+    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def writable_formats() -> list[str]:
@@ -106,17 +123,17 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
         OutputExists: *out* exists, and *force* was not given.
         ExportError: nothing can be written there.
     """
-    source = _root(session).info.path
+    source = recording_of(session).info.path
     if source and _same(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
     if out.is_dir():
         raise ExportError(f"{out}: is a folder; name a file in it")
     if not out.parent.is_dir():
-        raise ExportError(f"{out.parent}: no such folder")
+        raise ExportError(f"{out.parent}: no such folder; make it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
         raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force")
     if out.exists() and not out.is_file():
-        raise ExportError(f"{out}: is no regular file")
+        raise ExportError(f"{out}: is no regular file; name another one")
 
 
 def _same(source: Path, out: Path) -> bool:
@@ -126,20 +143,13 @@ def _same(source: Path, out: Path) -> bool:
         return os.path.realpath(source) == os.path.realpath(out)
 
 
-def _root(session: Session) -> Session:
-    """The recording behind any number of plans carried out."""
-    while isinstance(session.content, DerivedContent):
-        session = session.content.parent
-    return session
-
-
 def _unchanged(session: Session) -> list[Message]:
     """The session's messages, read now, when they still measure what they did when it was opened.
 
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
-    root = _root(session)
+    root = recording_of(session)
     changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
     if root.info.path and root.info.format in FORMATS:
         _check_file(root, changed)
@@ -150,7 +160,7 @@ def _unchanged(session: Session) -> list[Message]:
         for number, index in enumerate(context.order):
             if _measures(measured, number) != _measures(session.facts, index):
                 raise changed
-        return session.to_messages()
+        return session.messages_of(context) if context.replaced else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise changed from error
 
@@ -163,7 +173,7 @@ def _check_file(root: Session, changed: ExportError) -> None:
     """Compare the file as it is now with what was read of it; that it has grown is fine."""
     path, form = Path(root.info.path), FORMATS[root.info.format]
     if not path.exists():
-        raise ExportError(f"{path}: is no longer there; it cannot be read again")
+        raise ExportError(f"{path}: is no longer there, and has to be read again; put it back")
     now = next((info for info in form.sessions(path) if info.id == root.info.id), None)
     if now is None or now.bytes < root.info.bytes:
         raise changed
@@ -192,42 +202,74 @@ def _private_folder(out: Path) -> Iterator[Path]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:80]}.", suffix=".tmp", dir=out.parent))
     except OSError as error:
-        raise ExportError(f"{out.parent}: cannot be written to: {error.strerror or error}") from None
+        raise ExportError(
+            f"{out.parent}: cannot be written to: {error.strerror or error}; name a file elsewhere"
+        ) from None
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read_back(form: Format, path: Path, session: Session, messages: list[Message], lossy: bool) -> list[str]:
-    """Read what was written with the format's own reader, and compare.
-
-    Returns:
-        What differs, where the format has said that it cannot hold everything.
+def _read_back(form: Format, path: Path) -> Session:
+    """What was written, by the format's own reader.
 
     Raises:
-        ExportError: something differs that should not.
+        ExportError: it cannot be read.
     """
     try:
         info = next((each for each in form.sessions(path) if not each.parent), None)
         if info is None:
-            raise ExportError(f"{form.name}: what was written holds no session; nothing was kept")
-        written = scan(form.scanner(path, info)).context_at()
+            raise ExportError(f"{form.name}: what was written holds no session; nothing was kept; {_REMEDY}")
+        return scan(form.scanner(path, info))
     except ExportError:
         raise
     except Error as error:
-        raise ExportError(f"{form.name}: what was written cannot be read back ({error}); nothing was kept") from None
-    before, after = estimate(from_messages(messages)) or 0, estimate(written) or 0
-    if len(written) != len(messages):
-        what = f"{form.name}: reads back as {len(written)} messages instead of {len(messages)}"
-        if lossy:
-            return [what]
-        raise ExportError(f"{what}; nothing was kept")
-    turns, told = len(measured(session.context_at()).turn_starts), len(measured(written).turn_starts)
-    return [
-        *([f"reads back as est. {after:,} tokens instead of {before:,}"] if before != after else []),
-        *([f"reads back as {told} turns instead of {turns}"] if told != turns else []),
+        raise ExportError(
+            f"{form.name}: what was written cannot be read back ({error}); nothing was kept; {_REMEDY}"
+        ) from None
+
+
+_REMEDY = "choose another format"
+
+
+def _compare(
+    form: Format, session: Session, made: Session, written: Session, declared: Counter[int], told: bool
+) -> list[str]:
+    """Every difference in size, messages and turns between *session* and what was *written* of it.
+
+    Args:
+        made: what was handed to the writer.
+        declared: what it declared to be gone.
+        told: whether there is any loss or note that another size can be due to.
+
+    Raises:
+        ExportError: something is gone that was not declared, or the size differs and nothing says why.
+    """
+    context, again = session.context_at(), written.context_at()
+    gone = weights(made.context_at()) - declared - weights(again)
+    if gone:
+        what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
+        raise ExportError(f"{form.name}: reads back without {what}; nothing was kept; {_REMEDY}")
+    pairs = [
+        ("est. {:,} tokens instead of {:,}", measured(again).total, measured(context).total),
+        ("{:,} messages instead of {:,}", len(again), len(context)),
+        ("{:,} turns instead of {:,}", len(measured(again).turn_starts), len(measured(context).turn_starts)),
     ]
+    differences = [f"reads back as {words.format(now, before)}" for words, now, before in pairs if now != before]
+    if differences and not told and measured(again).total != measured(context).total:
+        raise ExportError(f"{form.name}: {differences[0]}; nothing was kept; {_REMEDY}")
+    return differences
+
+
+_UNITS = {
+    Kind.TEXT: "bytes of text",
+    Kind.THINKING: "bytes of thinking",
+    Kind.TOOL_USE: "bytes of calls",
+    Kind.TOOL_RESULT: "bytes of results",
+    Kind.IMAGE: "images",
+    Kind.OTHER: "blocks of other kinds",
+}
 
 
 def _sync(path: Path) -> None:
@@ -249,7 +291,7 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
             raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
         except OSError:  # a file system without hard links
             if os.path.lexists(out):
-                raise OutputExists(f"{out}: exists already; name another file") from None
+                raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
             os.rename(temporary, out)
     with suppress(OSError):  # not every system can sync a folder
         _sync(out.parent)

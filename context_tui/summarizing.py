@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from context_tui.compaction.pairs import repair
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.repair import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.markers import SDK_SUMMARY

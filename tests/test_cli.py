@@ -104,6 +104,7 @@ def test_inspect_json(run: Run, session: Path) -> None:
         "context_window": 200_000,
         "context_window_source": "model",
         "context_window_others": [],
+        "note": None,
     }
     assert report["records"] == {"total": 20, "messages": 19, "side": 0, "problems": 1}
     assert [set(problem) for problem in report["problems"]] == [{"where", "what"}]

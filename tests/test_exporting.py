@@ -24,6 +24,7 @@ from context_tui.exporting import (
     writable_formats,
 )
 from context_tui.formats.registry import FORMATS
+from context_tui.losses import Losses
 from context_tui.session.session import Session
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
@@ -157,7 +158,7 @@ def test_a_changed_input_is_refused(source: Path, tmp_path: Path, change: Any) -
 
 
 def test_a_failing_writer_leaves_nothing(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(self: object, export: object, path: Path) -> list[str]:
+    def write(self: object, session: object, path: Path) -> Losses:
         path.write_text("half")
         raise OSError(28, "No space left on device")
 
@@ -171,9 +172,9 @@ def test_a_failing_writer_leaves_nothing(source: Path, tmp_path: Path, monkeypat
 def test_what_does_not_read_back_is_not_kept(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    def write(self: object, export: object, path: Path) -> list[str]:
+    def write(self: object, session: object, path: Path) -> Losses:
         path.write_text(wrong)
-        return []
+        return Losses()
 
     monkeypatch.setattr(type(FORMATS["anthropic"]), "write", write)
     with pytest.raises(ExportError, match="nothing was kept"):
@@ -204,7 +205,7 @@ def test_pairs_are_repaired_and_it_is_said(tmp_path: Path) -> None:
         ]
     )
     result = export(session, tmp_path / "o.json", "anthropic")
-    assert any("result was added" in loss for loss in result.losses)
+    assert "results added for calls that had none: 1" in result.losses
     assert len(ct.open_session(result.path)) == 4
 
 

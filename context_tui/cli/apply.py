@@ -15,7 +15,8 @@ from context_tui.cli.options import add_policy, add_session, opened, parse, pars
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of
 from context_tui.compaction.apply import apply
-from context_tui.compaction.pairs import Orphan, compare
+from context_tui.compaction.mending import unpaired
+from context_tui.compaction.pairs import Orphan
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.exporting import ExportResult, check_place, export, writable_formats
@@ -105,8 +106,7 @@ def report_of(
 ) -> dict[str, Any]:
     """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do."""
     total = (estimate(after) or 0) if result else made.tokens_after
-    before = session.messages_of(made.context)
-    inherited, introduced = compare(before, after.to_messages() if result else before)
+    check = result.check if result else unpaired(session.messages_of(made.context))
     return {
         "schema": "context-tui.apply/1",
         "policy": made.policy,
@@ -122,7 +122,7 @@ def report_of(
             "estimator": "bytes/4",
         },
         "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
-        "check": {"inherited": [_orphan(o) for o in inherited], "introduced": [_orphan(o) for o in introduced]},
+        "check": {"inherited": [*map(_orphan, check.inherited)], "introduced": [*map(_orphan, check.introduced)]},
         "losses": result.losses if result else [],
         "resume": (result.resume_command or None) if result else None,
     }

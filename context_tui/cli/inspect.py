@@ -56,6 +56,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             "context_window": window.tokens,
             "context_window_source": window.source,
             "context_window_others": list(window.others),
+            "note": session.info.note or None,
         },
         "records": {
             "total": len(facts.record_kind),
@@ -191,6 +192,8 @@ def show(session: Session, report: dict[str, Any]) -> None:
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
+    if about["note"]:
+        say(f"note: {about['note']}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
     if report["branches"]:
         left = counted(sum(branch["messages"] for branch in report["branches"]), "message")

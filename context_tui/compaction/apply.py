@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from context_tui.compaction.derive import Derivation
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.session.context import Body
-from context_tui.session.derived import DerivedContent, Origin, origin_of
-from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.session import Message, Session
 
 
@@ -44,27 +42,16 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
         raise PlanError("this plan was made for another session")
     if not plan.changed:
         return session
-    entries: list[Origin | Message] = []
-    facts = Facts()
+    made = Derivation(session)
     if plan.cut and plan.insert:
         if not summary or not summary.strip():
             raise PlanError(f"{plan.policy} needs a summary, and this one is empty")
         text = plan.insert.text(summary)
-        entries.append({"role": plan.insert.role, "content": [{"type": "text", "text": text}]})
-        index = facts.add_message(Role.ASSISTANT if plan.insert.role == "assistant" else Role.USER)
-        facts.add_block(index, {"type": "text", "text": text})
+        made.add({"role": plan.insert.role, "content": [{"type": "text", "text": text}]})
     touched = plan.changes or plan.context.replaced
     for message in plan.context.order[plan.cut :]:
-        bodies = _bodies(session, plan, message) if touched else {}
-        entries.append(origin_of(session, message, bodies))
-        _copy_message(session.facts, message, facts, bodies)
-    for index in range(len(facts)):
-        facts.add_record(index, 0, RecordKind.MESSAGE, index)
-    old = session.facts
-    facts.model, facts.window, facts.input_includes_cache = old.model, old.window, old.input_includes_cache
-    facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
-    origin = f"{session.origin}, {plan.policy}" if session.origin else plan.policy
-    return Session(facts, DerivedContent(session, entries), session.info, len(facts), session.window_given, origin)
+        made.keep(message, _bodies(session, plan, message) if touched else None)
+    return made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
 
 
 def _bodies(session: Session, plan: Plan, message: int) -> dict[int, str]:
@@ -91,13 +78,3 @@ def _blocks(session: Session, plan: Plan, message: int) -> list[dict[str, Any]]:
     for ordinal, text in _bodies(session, plan, message).items():
         blocks[ordinal] = {**blocks[ordinal], "content": text}
     return blocks
-
-
-def _copy_message(source: Facts, message: int, target: Facts, bodies: Mapping[int, str]) -> None:
-    """Copy a message's facts, measuring only the bodies that are new."""
-    index = target.add_message(Role(source.role[message]), source.flags[message], source.time[message])
-    for ordinal, row in enumerate(source.blocks_of(message)):
-        if ordinal in bodies:
-            target.copy_result(index, source, row, bodies[ordinal])
-        else:
-            target.copy_block(index, source, row)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from context_tui.session.session import Message, Session, SessionInfo
+from context_tui.losses import Losses, Refuses
+from context_tui.session.session import Session, SessionInfo
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
@@ -55,22 +56,19 @@ class Scanner(Protocol):
         """An immutable view of what has been read so far."""
 
 
-@dataclass(frozen=True)
-class Export:
-    """A session to be written; ``messages`` are its context, repaired where the format is a provider's."""
-
-    session: Session
-    messages: list[Message]
-
-
 class Format(Protocol):
     """One on-disk format."""
 
     name: ClassVar[str]
     about: ClassVar[str]
     writable: ClassVar[bool]
-    for_provider: ClassVar[bool]
-    """Whether what is written goes to a provider as it is, so that pairs and the first role must be right."""
+
+    @property
+    def refuses(self) -> Refuses | None:
+        """What a provider refuses, where what is written goes to one as it is; else None.
+
+        It is left out before pairs are mended, so that no message is written with nothing in it.
+        """
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
@@ -89,11 +87,11 @@ class Format(Protocol):
             UnreadableSession: there is no such session in the file.
         """
 
-    def write(self, export: Export, path: Path) -> list[str]:
-        """Write a session to the new file *path*, which the caller checks and moves into place.
+    def write(self, session: Session, path: Path) -> Losses:
+        """Write the context at the end of *session* to the new file *path*, which the caller checks and moves.
 
         Returns:
-            What the format cannot hold or what had to be added to it, in words.
+            What the format cannot hold.
 
         Raises:
             Error: this format cannot be written.

@@ -14,14 +14,15 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.heads import BOM, first_values, whole_part
-from context_tui.formats.values import nested_deeper
+from context_tui.formats.values import count, nested_deeper
 from context_tui.session.jsontext import compact_json, loads, loads_all
 
 Element = Any
 """A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
 
 MESSAGE_KEYS = ("raw_messages", "messages", "traj")
-"""Members that hold the message list; the earlier wins (a log may keep a converted list beside the runtime's own)."""
+"""Members that hold the message list. Of several (a log may keep a converted list beside the runtime's own) the one
+that fits the recorded usage wins; without usage the earlier."""
 
 FIRST = 10  # one of so many elements has to be a message, or the list is something else
 WRAPPERS = ("request", "body")
@@ -42,10 +43,11 @@ class Broken:
 
 @dataclass
 class Run:
-    """One message list, and the members that stood beside it."""
+    """One message list, and the members that stood beside it; of several, ``note`` says why this one was taken."""
 
     members: dict[str, Element] = field(default_factory=dict)
     elements: list[Element] = field(default_factory=list)
+    note: str = ""
 
     def get(self, name: str) -> Any:
         """A member's value; None when there is none, or none that can be decoded."""
@@ -198,12 +200,44 @@ def _run(element: Element) -> Run | None:
     for _ in range(len(WRAPPERS) + 1):
         if members is None:
             return None
-        for key in MESSAGE_KEYS:
-            listed = items_of(members.get(key))
-            if listed is not None and (not listed or any(map(_is_message, listed[:FIRST]))):
-                return Run({name: value for name, value in members.items() if name != key}, listed)
+        lists = {key: listed for key in MESSAGE_KEYS if (listed := _message_list(members.get(key))) is not None}
+        if lists:
+            key, note = _sent(lists, members) if len(lists) > 1 else (next(iter(lists)), "")
+            return Run({name: value for name, value in members.items() if name != key}, lists[key], note)
         members = _unwrapped(members)
     return None
+
+
+def _message_list(element: Element) -> list[Element] | None:
+    """The elements of a list of messages, which may be empty; None when it is none."""
+    listed = items_of(element)
+    return listed if listed is not None and (not listed or any(map(_is_message, listed[:FIRST]))) else None
+
+
+def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
+    """Which of several message lists was sent, by the tokens that the response records; and why, in words."""
+    sizes = {key: sum(map(size_of, listed)) // 4 for key, listed in lists.items()}
+    about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
+    recorded = _recorded_input(members.get("response"))
+    if not recorded:
+        key = next(iter(lists))
+        return key, f"the file holds {about}; {key} was taken, as no usage is recorded"
+    key = min(sizes, key=lambda key: abs(sizes[key] - recorded))
+    return key, f"the file holds {about}; {key} was taken, as it is closest to the recorded {recorded:,} tokens"
+
+
+def _recorded_input(response: Element) -> int:
+    """Input tokens of a logged response, cached ones included; 0 when it says nothing."""
+    try:
+        value = value_of(response)
+    except ValueError:
+        return 0
+    body = value.get("body", value) if isinstance(value, dict) else None
+    usage = body.get("usage") if isinstance(body, dict) else None
+    if not isinstance(usage, dict):
+        return 0
+    cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
+    return count(usage.get("prompt_tokens")) or sum(count(usage.get(name)) for name in ("input_tokens", *cached))
 
 
 def _unwrapped(members: dict[str, Element]) -> dict[str, Element] | None:

@@ -168,6 +168,7 @@ def documents_in(path: Path, name: str, shape: type[Shape]) -> list[SessionInfo]
             _title(run, shape()),
             time=stat.st_mtime,
             bytes=stat.st_size if len(runs) == 1 else sum(map(size_of, run.elements)),
+            note=run.note,
         )
         for number, run in enumerate(runs)
     ]

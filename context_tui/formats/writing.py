@@ -1,14 +1,14 @@
-"""What the writers share: JSON that anyone can read, tool schemas, and losses in words."""
+"""What the writers share: JSON that anyone can read, tool schemas, and what no format but Claude Code's can tell."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from context_tui.losses import Losses
 from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.session import Session
 
@@ -27,19 +27,19 @@ def tools_of(value: Any) -> list[dict[str, Any]]:
     return [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
 
 
-def losses_in(counted: Counter[str]) -> list[str]:
-    """Losses in words, with how many there are of each."""
-    return [f"{what}: {number:,}" for what, number in counted.items()]
-
-
-def injected_loss(session: Session) -> list[str]:
-    """That blocks the runtime had put in are no longer told from what was typed, if there are any."""
+def tell_injected(session: Session, losses: Losses) -> None:
+    """Count the blocks that the runtime had put in, and that are no longer told from what was typed."""
     facts = session.facts
-    injected = sum(
-        1
-        for message in session.context_at().order
-        if not facts.flags[message] & MessageFlag.SUMMARY  # told by its first words
-        for block in facts.blocks_of(message)
-        if facts.block_flags[block] & BlockFlag.INJECTED
+    losses.add(
+        LOOKS_TYPED,
+        sum(
+            1
+            for message in session.context_at().order
+            if not facts.flags[message] & MessageFlag.SUMMARY  # told by its first words
+            for block in facts.blocks_of(message)
+            if facts.block_flags[block] & BlockFlag.INJECTED
+        ),
     )
-    return losses_in(Counter({"blocks that the runtime put in, and that look typed now": injected} if injected else {}))
+
+
+LOOKS_TYPED = "blocks that the runtime put in, and that look typed now"

@@ -34,7 +34,10 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """What is known of a session without reading it: ``id`` names it after ``PATH#``, ``time`` is epoch seconds."""
+    """What is known of a session without reading it: ``id`` names it after ``PATH#``, ``time`` is epoch seconds.
+
+    ``note`` is what a reader had to decide about the file, in words.
+    """
 
     path: str
     format: str
@@ -44,6 +47,7 @@ class SessionInfo:
     time: float = 0.0
     bytes: int = 0
     cwd: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)

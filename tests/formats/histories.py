@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from context_tui.formats.base import Export, Format, Scanner, scan
+from context_tui.formats.base import Format, Scanner, scan
+from context_tui.losses import losses_in
 from context_tui.session.facts import Facts
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
@@ -58,9 +60,16 @@ def _bodies(rich: bool) -> st.SearchStrategy[Any]:
 
 
 def written(form: Format, messages: list[dict[str, Any]], path: Path) -> tuple[Session, list[str]]:
-    """A history written to *path* and read again, with what was lost."""
-    losses = form.write(Export(from_messages(messages), messages), path)
-    return opened(form, path), losses
+    """A history written to *path* and read again, with what was lost; pairs and blank texts stay as they are."""
+    refuses = form.refuses or (lambda role, block: "")
+    why = [[refuses(message["role"], block) for block in message["content"]] for message in messages]
+    held = [
+        {**message, "content": [block for block, reason in zip(message["content"], reasons, strict=True) if not reason]}
+        for message, reasons in zip(messages, why, strict=True)
+    ]
+    refused = Counter(reason for reasons in why for reason in reasons if reason)
+    losses = form.write(from_messages(held), path)
+    return opened(form, path), [*losses_in(refused), *losses.words]
 
 
 def opened(form: Format, path: Path, session_id: str | None = None) -> Session:

@@ -12,7 +12,6 @@ from hypothesis import given
 
 from context_tui.compaction.apply import apply
 from context_tui.exporting import export
-from context_tui.formats.base import Export
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import plan
@@ -94,7 +93,7 @@ def test_text_that_utf8_cannot_hold(tmp_path: Path) -> None:
 
 def test_replies_are_complete_and_dated(tmp_path: Path) -> None:
     session = open_session(make(tmp_path / "koda.db", ROWS))
-    FORM.write(Export(session, session.to_messages()), tmp_path / "out.db")
+    FORM.write(session, tmp_path / "out.db")
     assert {row[0]: row[3] for row in rows_in(tmp_path / "out.db")} == {
         **{"user": None, "tool": None},
         "assistant": "2026-03-01 10:09:00",

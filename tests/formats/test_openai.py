@@ -197,10 +197,32 @@ def test_usage(usage: dict[str, Any], expected: tuple[int, ...], tmp_path: Path)
     assert session.facts.input_includes_cache and session.facts.model == "m"
 
 
-def test_what_was_really_sent_wins(tmp_path: Path) -> None:
-    raw = [{"role": "user", "content": "raw"}]
-    path = put(tmp_path / "m.json", {"messages": MESSAGES, "raw_messages": raw, "tools": [{"function": FUNCTION}]})
-    assert opened(FORM, path).to_messages()[0]["content"][0]["text"] == "raw"
+@pytest.mark.parametrize(
+    ("recorded", "taken", "why"),
+    [
+        (None, "raw", "raw_messages was taken, as no usage is recorded"),
+        (1_000, "native", "messages was taken, as it is closest to the recorded 1,000 tokens"),
+        (10, "raw", "raw_messages was taken, as it is closest to the recorded 10 tokens"),
+    ],
+)
+def test_of_two_lists_the_one_that_fits_the_usage_is_read(
+    tmp_path: Path, recorded: int | None, taken: str, why: str
+) -> None:
+    lists = {
+        "messages": [{"role": "user", "content": "native " + "x" * 4_000}],
+        "raw_messages": [{"role": "user", "content": "raw"}],
+    }
+    message = {"role": "assistant", "content": "Done."}
+    usage = {"prompt_tokens": recorded, "completion_tokens": 1}
+    response = {"choices": [{"message": message}], **({"usage": usage} if recorded else {})}
+    path = put(tmp_path / "m.json", {**lists, "tools": [{"function": FUNCTION}], "response": response})
+    session = opened(FORM, path)
+    assert session.to_messages()[0]["content"][0]["text"].startswith(taken)
+    assert session.info.note.endswith(why) and "raw_messages (est. 8 tokens)" in session.info.note
+
+
+def test_one_list_needs_no_note(tmp_path: Path) -> None:
+    assert opened(FORM, put(tmp_path / "m.json", {"messages": MESSAGES})).info.note == ""
 
 
 def test_arrays_of_runs(tmp_path: Path) -> None:

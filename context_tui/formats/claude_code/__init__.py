@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim, Export
+from context_tui.formats.base import Claim
 from context_tui.formats.claude_code.records import SIDE_TYPES, decode
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import list_sessions
 from context_tui.formats.claude_code.write import write
-from context_tui.session.session import SessionInfo
+from context_tui.losses import Losses
+from context_tui.session.session import Session, SessionInfo
 
 _OWN_TYPES = SIDE_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
 
@@ -21,7 +22,7 @@ class ClaudeCodeFormat:
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     writable: ClassVar[bool] = True
-    for_provider: ClassVar[bool] = False
+    refuses: ClassVar[None] = None
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:
@@ -47,5 +48,5 @@ class ClaudeCodeFormat:
     def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
 
-    def write(self, export: Export, path: Path) -> list[str]:
-        return write(export, path)
+    def write(self, session: Session, path: Path) -> Losses:
+        return write(session, path)

@@ -13,22 +13,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.base import Export
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.writing import LOOKS_TYPED
+from context_tui.losses import Losses
 from context_tui.session.derived import Origin, origin_of
-from context_tui.session.facts import BlockFlag, MessageFlag, Role
+from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.jsontext import compact_json, loads
 from context_tui.session.session import Session
 
 VERSION = "2.1.219"
 """The version of the program whose records ours are like."""
+LAST_TIME = 253_402_300_799_000
+"""The last second of the year 9999."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
-def write(export: Export, path: Path) -> list[str]:
+def write(session: Session, path: Path) -> Losses:
     """Write the session's context to the new file *path*; returns what could not be kept as it was."""
-    writer = _Writer(export.session)
+    writer = _Writer(session)
     with path.open("xb") as file:
         for record in writer.records():
             file.write(_line(record))
@@ -48,21 +51,22 @@ def _line(record: dict[str, Any]) -> bytes:
 class _Writer:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.losses: list[str] = []
+        self.losses = Losses()
         self._id = str(uuid.uuid4())
         self._last: str | None = None
         self._uuids: set[str] = set()
-        self._now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._cwd = ""
-        self._foreign = 0
+        self._time = -1
 
     def records(self) -> Iterator[dict[str, Any]]:
-        context = self.session.context_at()
-        origins = [origin_of(self.session, message, self._bodies(message)) for message in context.order]
+        facts, order = self.session.facts, self.session.context_at().order
+        origins = [origin_of(self.session, message) for message in order]
         self._cwd = self._recorded_cwd(origins)
-        for message, origin in zip(context.order, origins, strict=True):
-            flags = self.session.facts.flags[message]
-            summary = flags & MessageFlag.SUMMARY and message == context.order[0]
+        self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), records.epoch_ms(datetime.now(UTC)))
+        before: Role | None = None
+        for message, origin in zip(order, origins, strict=True):
+            summary = message == order[0] and self._summarises(message)
+            role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
             if summary:
                 yield self._boundary()
             if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
@@ -70,16 +74,22 @@ class _Writer:
             elif summary:
                 yield self._summary(message)
             else:
-                self._foreign += 1
+                self.losses.add("messages written anew, as they have no Claude Code records")
                 yield from self._new(message)
-        if self._foreign:
-            self.losses.append(f"{self._foreign} messages have no Claude Code records, so theirs were written anew")
+            if before == role == Role.USER and not summary and all(self._injected(message)):
+                self.losses.add("messages that the runtime put in, and that join the user message before them")
+            before = role
 
-    def _bodies(self, message: int) -> dict[int, str]:
-        """Bodies that stand in place of recorded ones here, by block ordinal."""
-        replaced = self.session.context_at().replaced
-        rows = enumerate(self.session.facts.blocks_of(message))
-        return {ordinal: replaced[row].text or "" for ordinal, row in rows if row in replaced}
+    def _summarises(self, message: int) -> bool:
+        """Whether a message is a summary and nothing else: with calls or results it has to stay what it is."""
+        facts = self.session.facts
+        kinds = {facts.kind[row] for row in facts.blocks_of(message)}
+        return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
+
+    def _injected(self, message: int) -> list[bool]:
+        """For each block of a message, whether the runtime put it in."""
+        facts = self.session.facts
+        return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
     def _recorded_cwd(self, origins: list[Any]) -> str:
         for origin in reversed(origins):
@@ -92,7 +102,11 @@ class _Writer:
         return self.session.info.cwd
 
     def _chained(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as the next one of this session."""
+        """The record as the next one of this session; time does not run backwards, whatever order records came in."""
+        time = records.milliseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
+        if time < self._time:
+            record["timestamp"] = _stamp(self._time)
+        self._time = max(self._time, time)
         own = record.get("uuid")
         if not isinstance(own, str) or own in self._uuids:
             own = str(uuid.uuid4())
@@ -112,7 +126,7 @@ class _Writer:
             "gitBranch": "",
             "type": kind,
             "uuid": str(uuid.uuid4()),
-            "timestamp": self._now,
+            "timestamp": _stamp(self._time),
         }
 
     def _boundary(self) -> dict[str, Any]:
@@ -134,13 +148,13 @@ class _Writer:
 
     def _summary(self, message: int) -> dict[str, Any]:
         blocks = self.session.content.blocks(message)
-        text = "\n".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+        alone = len(blocks) == 1 and blocks[0].get("type") == "text"
         if self.session.facts.role[message] != Role.USER:
-            self.losses.append("the summary is a user message, as Claude Code keeps it")
+            self.losses.note("the summary is a user message, as Claude Code keeps it")
         record = self._envelope("user") | {
             "isVisibleInTranscriptOnly": True,
             "isCompactSummary": True,
-            "message": {"role": "user", "content": text},
+            "message": {"role": "user", "content": blocks[0]["text"] if alone else blocks},
         }
         return self._chained(record)
 
@@ -165,27 +179,36 @@ class _Writer:
 
     def _new(self, message: int) -> Iterator[dict[str, Any]]:
         facts, blocks = self.session.facts, self.session.content.blocks(message)
+        self._time = max(self._time, facts.time[message])
         if facts.role[message] == Role.ASSISTANT:
             api_id = f"msg_{uuid.uuid4().hex[:24]}"
-            for block in blocks:
-                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, block)})
+            for part in [[block] for block in blocks] or [[]]:
+                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, part)})
             return
-        rows = list(facts.blocks_of(message))
-        injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
-        meta = {"isMeta": True} if injected and all(injected) else {}
-        yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": blocks}})
+        injected = self._injected(message)
+        said = max((at for at, put_in in enumerate(injected, 1) if not put_in), default=0)
+        self.losses.add(LOOKS_TYPED, sum(injected[:said]))
+        for part, meta in ((blocks[:said], {}), (blocks[said:], {"isMeta": True})):
+            if part or not (blocks or meta):
+                yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": part}})
 
-    def _api(self, api_id: str, block: dict[str, Any]) -> dict[str, Any]:
+    def _api(self, api_id: str, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "id": api_id,
             "type": "message",
             "role": "assistant",
             "model": self.session.facts.model or "unknown",
-            "content": [block],
+            "content": content,
             "stop_reason": None,
             "stop_sequence": None,
             "usage": dict.fromkeys(_USAGE, 0),
         }
+
+
+def _stamp(milliseconds: int) -> str:
+    """An epoch time as records have it."""
+    moment = datetime.fromtimestamp(min(milliseconds, LAST_TIME) / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:

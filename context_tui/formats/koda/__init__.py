@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.base import Claim, Scanner
 from context_tui.formats.databases import MAGIC, Database, text
 from context_tui.formats.koda.scan import KodaScanner
 from context_tui.formats.koda.write import write_database
 from context_tui.formats.values import epoch_ms, title_of
-from context_tui.session.session import SessionInfo
+from context_tui.losses import Losses
+from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["KodaFormat"]
 
@@ -22,7 +23,7 @@ class KodaFormat:
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
-    for_provider: ClassVar[bool] = False
+    refuses: ClassVar[None] = None
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""
@@ -54,9 +55,9 @@ class KodaFormat:
             raise UnreadableSession(f"{path}: has no session {info.id!r}")
         return KodaScanner(path, info)
 
-    def write(self, export: Export, path: Path) -> list[str]:
+    def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""
-        return write_database(export, path)
+        return write_database(session, path)
 
 
 def _sessions(database: Database) -> list[SessionInfo]:

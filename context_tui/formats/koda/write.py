@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import uuid
-from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +12,24 @@ from typing import Any
 
 from context_tui.errors import Error
 from context_tui.formats.arguments import arguments_of
-from context_tui.formats.base import Export
-from context_tui.formats.writing import injected_loss, losses_in
+from context_tui.formats.writing import tell_injected
+from context_tui.losses import Losses
 from context_tui.session import markers
 from context_tui.session.facts import is_block_list
 from context_tui.session.jsontext import compact_json
-from context_tui.session.session import Message
+from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
 Row = dict[str, Any]
+
+THINKING = ("thinking", "redacted_thinking")
+ASSISTANTS = ("text", "tool_use", *THINKING)
+USERS = ("text", "tool_result")
+"""Types of blocks that a row holds; an image leaves a word in its place."""
+JOINED = "messages whose texts became one"
+SUMMARY_MARKED = "summaries that became koda's system row, with its marker for theirs"
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 SCHEMA = """
 CREATE TABLE sessions (
@@ -46,7 +55,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
-def write_database(export: Export, path: Path) -> list[str]:
+def write_database(session: Session, path: Path) -> Losses:
     """Write the tables and the rows.
 
     Returns:
@@ -55,16 +64,16 @@ def write_database(export: Export, path: Path) -> list[str]:
     Raises:
         Error: the database cannot be written.
     """
-    session, lost = export.session, Counter[str]()
+    losses = Losses()
     system = session.content.system()
     rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
-    for message in export.messages:
-        rows.extend(_rows(message, lost))
-    losses = losses_in(lost) + injected_loss(session)
+    for message in session.to_messages():
+        rows.extend(_rows(message, losses))
+    tell_injected(session, losses)
     if system and not session.facts.system_rows:
-        losses.append("the system prompt is left out: koda brings its own")
+        losses.note("the system prompt is left out: koda brings its own")
     if session.content.tools():
-        losses.append("the tool schemas are left out: koda brings its own")
+        losses.note("the tool schemas are left out: koda brings its own")
     times = [time for time in session.facts.time if time >= 0]
     moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = f"{moment:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
@@ -76,39 +85,56 @@ def write_database(export: Export, path: Path) -> list[str]:
                 " VALUES (?, ?, 'koda', ?, ?, ?)",
                 (new_id, now, _storable(session.info.cwd) or None, now, _storable(session.info.title) or None),
             )
-            database.executemany(_INSERT, [_values(row, new_id, now) for row in rows])
+            database.executemany(_INSERT, [_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
         raise Error(f"{path}: cannot be written: {error}") from None
     return losses
 
 
-def _values(row: Row, session_id: str, now: str) -> tuple[Any, ...]:
-    texts = (_storable(row.get(name)) for name in ("content", "tool_calls", "tool_call_id", "thinking_content"))
+def _values(row: Row, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
+    given = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
+    texts = [_storable(text) for text in given]
+    losses.add(
+        "texts with half a character, which no UTF-8 holds", sum(a != b for a, b in zip(given, texts, strict=True))
+    )
     return (session_id, row["role"], *texts, now if row["role"] == "assistant" else None, now)
 
 
 def _storable(value: str | None) -> str | None:
-    """Text without lone surrogates, which no UTF-8 holds."""
-    return value and value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    """Text with something else for lone surrogates, which no UTF-8 holds."""
+    return value and _HALF.sub("\ufffd", value)
 
 
-def _rows(message: Message, lost: Counter[str]) -> list[Row]:
+def _rows(message: Message, losses: Losses) -> list[Row]:
     blocks: list[Block] = message["content"]
     if summary := _summary(blocks):
+        if len(blocks) > 1:
+            losses.add(JOINED)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
-            lost["summaries that became koda's system row, with its marker for theirs"] += 1
+            losses.change(_as_one(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
-    results = [
-        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": _body(block, lost)}
+    spoken = message["role"] == "assistant"
+    for block in blocks:
+        if block.get("type") not in (ASSISTANTS if spoken else USERS):
+            losses.leave_out(
+                "images left out" if block.get("type") == "image" else "blocks left out that koda has no place for",
+                block,
+            )
+    content = _text(blocks, losses)
+    if spoken:
+        return [{"role": "assistant", "content": content, **_calls(blocks), **_thinking(blocks, losses)}]
+    results: list[Row] = [
+        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": _body(block, losses)}
         for block in blocks
         if block.get("type") == "tool_result"
     ]
-    content = _text(blocks, lost)
-    if message["role"] == "assistant":
-        return [{"role": "assistant", "content": content, **_calls(blocks), **_thinking(blocks, lost)}]
     if results and content is not None:
-        lost["messages with results and text that became two"] += 1
+        losses.add("messages with results and text that became two")
     return results if results and content is None else [*results, {"role": "user", "content": content}]
+
+
+def _as_one(blocks: list[Block]) -> Block:
+    return {"type": "text", "text": "".join(str(block.get("text") or "") for block in blocks)}
 
 
 def _summary(blocks: list[Block]) -> str:
@@ -127,36 +153,32 @@ def _summary(blocks: list[Block]) -> str:
     return f"{markers.KODA_SUMMARY}\n\n{body.removesuffix(markers.SDK_SUMMARY_END).strip()}"
 
 
-def _text(blocks: list[Block], lost: Counter[str]) -> str | None:
-    texts = []
-    for block in blocks:
-        match block.get("type"):
-            case "text":
-                texts.append(str(block.get("text") or ""))
-            case "image":
-                texts.append("[image]")
-                lost["images left out"] += 1
-            case "tool_use" | "tool_result" | "thinking" | "redacted_thinking":
-                pass
-            case _:
-                lost["blocks left out that koda has no place for"] += 1
+def _text(blocks: list[Block], losses: Losses) -> str | None:
+    texts = [
+        "[image]" if block.get("type") == "image" else str(block.get("text") or "")
+        for block in blocks
+        if block.get("type") in ("text", "image")
+    ]
     if len(texts) > 1:
-        lost["messages whose texts became one"] += 1
+        losses.add(JOINED)
     return "\n\n".join(texts) if texts else None
 
 
-def _body(result: Block, lost: Counter[str]) -> str:
+def _body(result: Block, losses: Losses) -> str:
     """A result as text: the texts of a list joined, any other value as compact JSON."""
     body = result.get("content")
     if result.get("is_error"):
-        lost["results no longer marked as errors"] += 1
+        losses.add("results no longer marked as errors")
     if body is None or isinstance(body, str):
         return body or ""
-    if is_block_list(body):
-        if images := sum(1 for block in body if block["type"] == "image"):
-            lost["images left out"] += images
-        return "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
-    return compact_json(body).decode("utf-8", "surrogatepass")
+    if not is_block_list(body):
+        losses.add("results that were JSON and are text now")
+        return compact_json(body).decode("utf-8", "surrogatepass")
+    text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
+    if images := sum(1 for block in body if block["type"] == "image"):
+        losses.add("images left out", images)
+        losses.change(result, {**result, "content": text})
+    return text
 
 
 def _calls(blocks: list[Block]) -> Row:
@@ -172,9 +194,11 @@ def _calls(blocks: list[Block]) -> Row:
     return {"tool_calls": compact_json(calls).decode("utf-8", "surrogatepass")} if calls else {}
 
 
-def _thinking(blocks: list[Block], lost: Counter[str]) -> Row:
-    thoughts = [block for block in blocks if block.get("type") in ("thinking", "redacted_thinking")]
+def _thinking(blocks: list[Block], losses: Losses) -> Row:
+    thoughts = [block for block in blocks if block.get("type") in THINKING]
     texts = [text for block in thoughts if (text := str(block.get("thinking") or ""))]
     if any("signature" in block or block.get("type") == "redacted_thinking" for block in thoughts) or len(texts) > 1:
-        lost["replies whose thinking lost its signature or its parts"] += 1
+        losses.add("replies whose thinking lost its signature or its parts")
+        for block in thoughts:
+            losses.change(block, {"type": "thinking", "thinking": block.get("thinking")})
     return {"thinking_content": "\n\n".join(texts)} if texts else {}

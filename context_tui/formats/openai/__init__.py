@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.base import Claim, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
-from context_tui.formats.openai.write import write_request
+from context_tui.formats.openai.write import refused, write_request
 from context_tui.formats.scanning import DocumentScanner, documents_in
-from context_tui.session.session import SessionInfo
+from context_tui.losses import Losses
+from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["OpenAIFormat"]
 
@@ -21,7 +22,6 @@ class OpenAIFormat:
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
     writable: ClassVar[bool] = True
-    for_provider: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool calls, tool messages and function schemas; a system message in the list is a hint."""
@@ -49,9 +49,13 @@ class OpenAIFormat:
         """A scanner for one of them."""
         return DocumentScanner(path, info, OpenAIShape)
 
-    def write(self, export: Export, path: Path) -> list[str]:
+    def refuses(self, role: str, block: dict[str, Any]) -> str:
+        """What a message of Chat Completions cannot hold."""
+        return refused(role, block)
+
+    def write(self, session: Session, path: Path) -> Losses:
         """Write a Chat Completions request: model, system message, messages and tools, as far as they are known."""
-        return write_request(export, path)
+        return write_request(session, path)
 
 
 def _hint(run: Run, messages: list[dict[str, Any]]) -> Claim:

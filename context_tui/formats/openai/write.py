@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from context_tui.formats.arguments import arguments_of
-from context_tui.formats.base import Export
-from context_tui.formats.writing import injected_loss, losses_in, write_json
+from context_tui.formats.writing import tell_injected, write_json
+from context_tui.losses import Losses
 from context_tui.session.facts import is_block_list
 from context_tui.session.jsontext import compact_json
-from context_tui.session.session import Message
+from context_tui.session.session import Message, Session
 
-OWN_PARTS = ("refusal", "input_audio", "file")
 Block = dict[str, Any]
+OWN_PARTS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
+"""Parts of a user message with their own members, which stand in a member named like the part."""
 
 
-def write_request(export: Export, path: Path) -> list[str]:
+def refused(role: str, block: Block) -> str:
+    """Why a message of *role* cannot hold *block*; empty when it can."""
+    kind, spoken = block.get("type"), role == "assistant"
+    match kind:
+        case "thinking" | "redacted_thinking":
+            return "thinking blocks left out"
+        case "text" | "tool_use" | "tool_result":
+            return ""
+        case "refusal" if spoken and isinstance(block.get("refusal"), str):
+            return ""
+        case "image" if not spoken and _url(block):
+            return ""
+        case "image":
+            return "images left out that Chat Completions has no place for"
+        case "input_audio" | "file" if not spoken and isinstance(block.get(kind), dict):
+            return ""
+    return "blocks left out that Chat Completions has no place for"
+
+
+def write_request(session: Session, path: Path) -> Losses:
     """Write model, system message, messages and tools; returns what had to be left out or changed."""
-    session, lost = export.session, Counter[str]()
+    losses = Losses()
     system = session.content.system()
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
-    for message in export.messages:
+    for message in session.to_messages():
         write = _assistant if message["role"] == "assistant" else _user
-        messages.extend(write(message["content"], lost))
-    tools = [{"type": "function", "function": _function(tool)} for tool in session.content.tools()]
+        messages.extend(write(message["content"], losses))
+    given = session.content.tools()
+    tools = [{"type": "function", "function": _function(tool)} for tool in given if _callable(tool)]
+    losses.add("tools left out that are no functions", len(given) - len(tools))
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
         "messages": messages,
         **({"tools": tools} if tools else {}),
     }
     write_json(request, path)
-    return losses_in(lost) + injected_loss(session)
+    tell_injected(session, losses)
+    return losses
 
 
-def _assistant(blocks: list[Block], lost: Counter[str]) -> list[Message]:
+def _assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     calls = [block for block in blocks if block.get("type") == "tool_use"]
     rest = [block for block in blocks if block.get("type") != "tool_use"]
     if blocks[: len(rest)] != rest:
-        lost["replies whose text stood behind calls, and now before them"] += 1
-    content = _content(rest, lost)
+        losses.add("replies whose text stood behind calls, and now before them")
+    content = _content(rest)
     message: Message = {"role": "assistant", "content": content or None}
     if content == "" and not calls and rest:
         message["content"] = ""
@@ -56,50 +78,61 @@ def _assistant(blocks: list[Block], lost: Counter[str]) -> list[Message]:
     return [message]
 
 
-def _user(blocks: list[Block], lost: Counter[str]) -> list[Message]:
+def _user(blocks: list[Block], losses: Losses) -> list[Message]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
     rest = [block for block in blocks if block.get("type") != "tool_result"]
-    messages = [_tool(result, lost) for result in results]
-    if rest or not results:
-        messages.append({"role": "user", "content": _content(rest, lost)})
-    if rest and results:
-        lost["messages with results and text that became two"] += 1
+    messages, images = [], list[Block]()
+    for result in results:
+        message, found = _tool(result, losses)
+        messages.append(message)
+        images += found
+    if rest or images or not results:
+        messages.append({"role": "user", "content": _content([*images, *rest])})
+    if results and (rest or images):
+        losses.add("messages with results and text that became two")
     return messages
 
 
-def _tool(result: Block, lost: Counter[str]) -> Message:
+def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
+    """A tool message, and the images that cannot stand in it."""
     body = result.get("content")
     if result.get("is_error"):
-        lost["results no longer marked as errors"] += 1
+        losses.add("results no longer marked as errors")
     content: Any = body or ""
+    images: list[Block] = []
     if isinstance(body, list) and is_block_list(body):
-        if images := sum(1 for block in body if block["type"] == "image"):
-            lost["images inside results, which OpenAI's own endpoint refuses"] += images
-        content = _content(body, lost, parts=True)
-    elif body is None or isinstance(body, str):
-        pass
-    else:
+        images = [block for block in body if block["type"] == "image"]
+        texts = [block for block in body if block["type"] == "text"]
+        content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]
+        if images:
+            losses.add(
+                "images of results that stand in a user message behind them now", sum(map(bool, map(_url, images)))
+            )
+            losses.add("images left out that Chat Completions has no place for", sum(not _url(each) for each in images))
+            losses.change(result, {**result, "content": texts})
+    elif body is not None and not isinstance(body, str):
         content = compact_json(body).decode("utf-8", "surrogatepass")
-        lost["results that were JSON and are text now"] += 1
-    return {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
+        losses.add("results that were JSON and are text now")
+    message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
+    return message, [image for image in images if _url(image)]
 
 
-def _content(blocks: list[Block], lost: Counter[str], *, parts: bool = False) -> str | list[Block]:
+def _content(blocks: list[Block]) -> str | list[Block]:
     """Text as one string where there is one, else content parts."""
-    content: list[Block] = []
-    for block in blocks:
-        match block.get("type"):
-            case "text":
-                content.append({"type": "text", "text": str(block.get("text") or "")})
-            case "image":
-                content.append({"type": "image_url", "image_url": {"url": _url(block)}})
-            case "thinking" | "redacted_thinking":
-                lost["thinking blocks left out"] += 1
-            case kind if kind in OWN_PARTS:
-                content.append(block)
-            case _:
-                lost["blocks left out that Chat Completions has no place for"] += 1
-    return str(content[0]["text"]) if not parts and len(content) == 1 and content[0]["type"] == "text" else content
+    content = [_part(block) for block in blocks]
+    return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
+
+
+def _part(block: Block) -> Block:
+    """A block that is not refused as a content part, without members that it cannot have."""
+    match kind := str(block.get("type")):
+        case "image":
+            return {"type": "image_url", "image_url": {"url": _url(block)}}
+        case "refusal":
+            return {"type": kind, kind: block[kind]}
+        case "input_audio" | "file":
+            return {"type": kind, kind: {name: block[kind][name] for name in OWN_PARTS[kind] if name in block[kind]}}
+    return {"type": "text", "text": str(block.get("text") or "")}
 
 
 def _url(image: Block) -> str:
@@ -110,9 +143,14 @@ def _url(image: Block) -> str:
     return f"data:{source.get('media_type') or 'image/png'};base64,{source['data']}"
 
 
+def _callable(tool: Block) -> bool:
+    """Whether a tool is a function of its own, not one that the provider hosts."""
+    return bool(tool.get("name")) and (isinstance(tool.get("input_schema"), dict) or "type" not in tool)
+
+
 def _function(tool: Block) -> Block:
     return {
         "name": str(tool.get("name") or ""),
-        **({"description": tool["description"]} if "description" in tool else {}),
-        **({"parameters": tool["input_schema"]} if "input_schema" in tool else {}),
+        **({"description": tool["description"]} if isinstance(tool.get("description"), str) else {}),
+        **({"parameters": tool["input_schema"]} if isinstance(tool.get("input_schema"), dict) else {}),
     }

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
+from context_tui.formats.anthropic.write import refused, write_request
 from context_tui.formats.assembly import Assembly, Part
-from context_tui.formats.base import Claim, Export, Scanner
+from context_tui.formats.base import Claim, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.scanning import DocumentScanner, documents_in
 from context_tui.formats.values import as_blocks, count, epoch_ms, text_in
-from context_tui.formats.writing import injected_loss, tools_of, write_json
+from context_tui.formats.writing import tools_of
+from context_tui.losses import Losses
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import compact_json
-from context_tui.session.session import SessionInfo
+from context_tui.session.session import Session, SessionInfo
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}
@@ -83,7 +85,6 @@ class AnthropicFormat:
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     writable: ClassVar[bool] = True
-    for_provider: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""
@@ -114,18 +115,13 @@ class AnthropicFormat:
         """A scanner for one of them."""
         return DocumentScanner(path, info, AnthropicShape)
 
-    def write(self, export: Export, path: Path) -> list[str]:
+    def refuses(self, role: str, block: dict[str, Any]) -> str:
+        """What a Messages request cannot hold."""
+        return refused(role, block)
+
+    def write(self, session: Session, path: Path) -> Losses:
         """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
-        session = export.session
-        system, tools = session.content.system(), session.content.tools()
-        request = {
-            **({"model": session.facts.model} if session.facts.model else {}),
-            **({"system": system} if system else {}),
-            **({"tools": tools} if tools else {}),
-            "messages": [{"role": m["role"], "content": m["content"]} for m in export.messages],
-        }
-        write_json(request, path)
-        return injected_loss(session)
+        return write_request(session, path)
 
 
 def _blocks(message: Any) -> list[dict[str, Any]]:

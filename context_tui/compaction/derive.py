@@ -1,0 +1,63 @@
+"""Making a session from another one: messages of it, some with other bodies or blocks, and messages of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from context_tui.session.derived import DerivedContent, Origin, origin_of
+from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.session import Message, Session
+
+
+class Derivation:
+    """The messages of a session to be, one after the other. The session that it is made from stays as it was."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._facts = session, Facts()
+        self._entries: list[Origin | Message] = []
+
+    def keep(self, message: int, bodies: Mapping[int, str] | None = None) -> None:
+        """Take a message over, with other bodies (by block ordinal) for some of its results."""
+        bodies = bodies or {}
+        self._entries.append(origin_of(self._session, message, bodies))
+        source = self._session.facts
+        index = self._facts.add_message(Role(source.role[message]), source.flags[message], source.time[message])
+        for ordinal, row in enumerate(source.blocks_of(message)):
+            if ordinal in bodies:
+                self._facts.copy_result(index, source, row, bodies[ordinal])
+            else:
+                self._facts.copy_block(index, source, row)
+
+    def add(
+        self,
+        message: Message,
+        *,
+        flags: int = 0,
+        time: int = -1,
+        rows: Sequence[int] | None = None,
+        injected: bool = False,
+    ) -> None:
+        """Put in a message of its own.
+
+        Args:
+            rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
+            injected: whether its new texts count as put in by the runtime.
+        """
+        self._entries.append(message)
+        facts, blocks = self._facts, message["content"]
+        index = facts.add_message(Role.ASSISTANT if message["role"] == "assistant" else Role.USER, flags, time)
+        for block, row in zip(blocks, rows or [-1] * len(blocks), strict=True):
+            if row >= 0:
+                facts.copy_block(index, self._session.facts, row)
+            else:
+                facts.add_block(index, block, injected=injected and block.get("type") == "text")
+
+    def session(self, origin: str) -> Session:
+        """The session of what was put in; *origin* says what it was derived by."""
+        facts, old, of = self._facts, self._session.facts, self._session
+        for index in range(len(facts)):
+            facts.add_record(index, 0, RecordKind.MESSAGE, index)
+        facts.model, facts.window, facts.input_includes_cache = old.model, old.window, old.input_includes_cache
+        facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
+        content = DerivedContent(of, self._entries)
+        return Session(facts, content, of.info, len(facts), of.window_given, origin)

@@ -1,0 +1,266 @@
+"""Making a history one that a provider accepts, or mending no more than what a policy split.
+
+Consecutive messages of one role count as one, as providers combine them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from context_tui.compaction.pairs import Block, Message, Orphan, blocks_of, content_of, places_of, problems, role_of
+from context_tui.losses import losses_in
+from context_tui.session.jsontext import compact_json
+
+NO_RESULT = "[no result was recorded for this tool call]"
+"""Body of a result that ``repair`` adds."""
+
+NO_START = "[the conversation began before this point]"
+"""Text of the user message that ``repair`` puts before a history that begins with the assistant."""
+
+
+def own_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
+    """The messages with an id of its own for each call, and each new id with the one it stands for.
+
+    Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
+    from the old one, as does the result that answers it. Messages that need nothing are the same objects.
+    """
+    places = places_of(messages)
+    present = {call_id for _, kind, _, _, call_id in places if kind}
+    seen: set[str] = set()
+    renamed: dict[str, str] = {}
+    ids: dict[tuple[int, int], str] = {}
+    open_calls: list[tuple[str, str]] = []  # old and new id, of the assistant turn before
+    for role, turn in groupby(places, key=lambda place: place[0]):
+        if role == "assistant":
+            open_calls = []
+        for _, kind, message, block, old in turn:
+            if kind == "call" and role == "assistant":
+                new = _fresh(old, seen, present)
+                open_calls.append((old, new))
+            elif kind == "result" and role == "user":
+                answered = next((pair for pair in open_calls if pair[0] == old), None)
+                if answered is None:
+                    continue
+                open_calls.remove(answered)
+                new = answered[1]
+            else:
+                continue
+            if new != old:
+                ids[message, block], renamed[new] = new, old
+    changed = {message for message, _ in ids}
+    return [_renamed(m, at, ids) if at in changed else m for at, m in enumerate(messages)], renamed
+
+
+def _renamed(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Message:
+    content = list(message["content"])
+    for number, block in enumerate(content):
+        if new := ids.get((at, number)):
+            content[number] = {**block, "id" if block.get("type") == "tool_use" else "tool_use_id": new}
+    return {**message, "content": content}
+
+
+def _fresh(call_id: str, seen: set[str], present: set[str]) -> str:
+    """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has."""
+    new, number = call_id, 2
+    while not new or new in seen or (new != call_id and new in present):
+        new, number = (f"{call_id}-{number}", number + 1) if call_id else (f"call-{number - 1}", number + 1)
+    seen.add(new)
+    return new
+
+
+RENAMED = "calls with the id of an earlier one, or none, that have one of their own now"
+BECAME_TEXT = "results without their call that became text"
+ADDED = "results added for calls that had none"
+
+
+def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
+    """A history that a provider accepts, and notes on what was changed for it, each with how often.
+
+    Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result in
+    the next message, before anything else there. Missing results are added as labelled errors, results without a call
+    become labelled text. The input is not changed, and messages that need nothing are passed on as they are.
+
+    Args:
+        messages: the history.
+        keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
+    """
+    notes = Counter[str]()
+    history, renamed = own_ids(messages)
+    notes[RENAMED] = len(renamed)
+    history = _user_first(_alternating(_without_blanks(history, notes), notes), notes)
+    if history and history[-1]["role"] == "assistant" and _calls(history[-1]) and not keep_pending:
+        history.append({"role": "user", "content": []})
+    for position, message in enumerate(history):
+        if message["role"] == "assistant":
+            following = history[position + 1] if position + 1 < len(history) else None
+            history[position], answers = _answered(message, following, notes)
+            if following is not None:
+                history[position + 1] = answers
+        elif position == 0:
+            history[0] = _answered({"content": []}, message, notes)[1]
+    return history, losses_in(+notes)
+
+
+def mend(messages: list[Message]) -> tuple[list[Message], list[str]]:
+    """The least that makes a history one that a provider accepts, and notes on it.
+
+    Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
+    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`own_ids` gave. Calls of the very
+    last message stay pending.
+    """
+    notes = Counter[str]()
+    history = _user_first(_without_blanks(messages, notes), notes)
+    if problems(history) or _results_late(history):
+        return repair(messages, keep_pending=True)
+    return history, losses_in(notes)
+
+
+def mend_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[list[Message], list[str]]:
+    """The messages with these orphans mended and all else as it was, and notes on it.
+
+    A result becomes labelled text in its place. A call gets a labelled result in the user message behind it, behind the
+    results there, or in a message of its own.
+    """
+    notes = Counter[str]()
+    texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}
+    missing: dict[int, list[Block]] = {}
+    for orphan in orphans:
+        if orphan.kind == "call":
+            missing.setdefault(orphan.message, []).append(_no_result(orphan.call_id, notes))
+    history: list[Message] = []
+    due: list[Block] = []  # for calls of the message before
+    for at, message in enumerate(messages):
+        blocks = content_of(message)
+        made = [
+            part
+            for number, block in enumerate(blocks)
+            for part in (_as_text(block, notes) if (at, number) in texts else [block])
+        ]
+        if due and role_of(message) == "user":
+            behind = max((n + 1 for n, block in enumerate(made) if block.get("type") == "tool_result"), default=0)
+            made[behind:behind] = due
+        elif due:
+            history.append({"role": "user", "content": due})
+        changed = bool(due and role_of(message) == "user") or len(made) != len(blocks) or made != blocks
+        history.append({**message, "content": made} if changed else message)
+        due = missing.get(at, [])
+    return [*history, *([{"role": "user", "content": due}] if due else [])], losses_in(notes)
+
+
+def _calls(message: Message) -> list[Block]:
+    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+
+
+def _without_blanks(messages: list[Message], notes: Counter[str]) -> list[Message]:
+    """The messages without blank texts, and without those that are nothing else; the rest are the same objects."""
+    history: list[Message] = []
+    for message in messages:
+        role, blocks, content = role_of(message), blocks_of(message), message.get("content")
+        if not blocks:
+            notes["empty messages left out"] += 1
+        elif isinstance(content, list) and len(content) != len(blocks):
+            history.append({**message, "role": role, "content": blocks})
+            notes["empty texts left out"] += len(content) - len(blocks)
+        else:
+            history.append(message if message.get("role") == role else {**message, "role": role})
+    return history
+
+
+def _results_late(messages: list[Message]) -> bool:
+    """Whether a result stands behind anything else in its turn, which providers refuse."""
+    for _, turn in groupby(places_of(messages), key=lambda place: place[0]):
+        results = [kind == "result" for _, kind, *_ in turn]
+        if any(results[results.index(False) :] if False in results else ()):
+            return True
+    return False
+
+
+def _alternating(messages: list[Message], notes: Counter[str]) -> list[Message]:
+    """The messages with neighbours of one role merged."""
+    history: list[Message] = []
+    for message in messages:
+        if history and history[-1]["role"] == message["role"]:
+            history[-1] = {**history[-1], "content": [*blocks_of(history[-1]), *blocks_of(message)]}
+            notes["messages merged into the one of the same role before them"] += 1
+        else:
+            history.append(message)
+    return history
+
+
+def _user_first(messages: list[Message], notes: Counter[str]) -> list[Message]:
+    if messages and messages[0]["role"] == "assistant":
+        notes["user messages added at the start"] += 1
+        return [{"role": "user", "content": [{"type": "text", "text": NO_START}]}, *messages]
+    return messages
+
+
+def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> tuple[Message, Message]:
+    """An assistant message, and the user message that answers exactly its calls."""
+    spoken: list[Block] = []
+    results: list[tuple[int, Block]] = []  # with their place among the given blocks, added ones behind
+    given = blocks_of(user) if user is not None else []
+    unused = [block for block in given if block.get("type") == "tool_result"]
+    for block in blocks_of(assistant):
+        if block.get("type") == "tool_result":
+            spoken += _as_text(block, notes)
+            continue
+        spoken.append(block)
+        if block.get("type") != "tool_use":
+            continue
+        call_id = str(block.get("id") or "")
+        result = next((r for r in unused if str(r.get("tool_use_id") or "") == call_id), None)
+        if result is not None:
+            unused = [r for r in unused if r is not result]
+            results.append((next(place for place, block in enumerate(given) if block is result), result))
+        elif user is not None:
+            results.append((len(given), _no_result(call_id, notes)))
+    rest: list[Block] = []
+    for block in given:
+        match block.get("type"):
+            case "tool_result" if any(block is orphan for orphan in unused):
+                rest += _as_text(block, notes)
+            case "tool_use":
+                rest.append({"type": "text", "text": f"[tool call by the user] {_json(block)}"})
+                notes["calls in user messages that became text"] += 1
+            case "tool_result":
+                pass
+            case _:
+                rest.append(block)
+    ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
+    places = {place for place, _ in results}
+    said = min((place for place in range(len(given)) if place not in places), default=len(given))
+    if any(said < place < len(given) for place in places):
+        notes["user messages whose results come first now"] += 1
+    return _with(assistant, spoken), _with(user or {}, [*ordered, *rest])
+
+
+def _with(message: Message, blocks: list[Block]) -> Message:
+    """The message with these blocks; itself, when it has them already."""
+    return message if blocks == blocks_of(message) else {**message, "content": blocks}
+
+
+def _no_result(call_id: str, notes: Counter[str]) -> Block:
+    """A labelled result for a call that has none."""
+    notes[ADDED] += 1
+    return {"type": "tool_result", "tool_use_id": call_id, "content": NO_RESULT, "is_error": True}
+
+
+def _as_text(result: Block, notes: Counter[str]) -> list[Block]:
+    """A result without its call as labelled text; its images stay images."""
+    call_id = str(result.get("tool_use_id") or "")
+    notes[BECAME_TEXT] += 1
+    label = "tool error" if result.get("is_error") else "tool result"
+    body = result.get("content", "")
+    parts = body if isinstance(body, list) and all(isinstance(part, dict) for part in body) else []
+    images = [part for part in parts if part.get("type") == "image"]
+    if parts and all(part.get("type") in ("text", "image") for part in parts):
+        body = "".join(str(part.get("text") or "") for part in parts)
+    text = body if isinstance(body, str) else _json(body)
+    return [{"type": "text", "text": f"[{label} without its call, id {call_id}]\n{text}"}, *images]
+
+
+def _json(value: Any) -> str:
+    return compact_json(value).decode("utf-8", "surrogatepass")

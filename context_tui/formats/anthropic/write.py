@@ -1,0 +1,170 @@
+"""Writing a session as a Messages request: what the vendor's types take, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.arguments import input_of
+from context_tui.formats.writing import tell_injected, write_json
+from context_tui.losses import Losses
+from context_tui.session.jsontext import compact_json
+from context_tui.session.session import Session
+
+Block = dict[str, Any]
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("source",),
+    "document": ("source",),
+    "search_result": ("content", "source", "title"),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+    "server_tool_use": ("id", "name", "input"),
+    **dict.fromkeys(
+        (
+            *("web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"),
+            *("code_execution_tool_result", "bash_code_execution_tool_result"),
+            "text_editor_code_execution_tool_result",
+        ),
+        ("tool_use_id", "content"),
+    ),
+    "container_upload": ("file_id",),
+    "tool_reference": ("tool_name",),
+}
+"""Per type of block, the members that it has to have."""
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "text": ("cache_control", "citations"),
+    "document": ("cache_control", "citations", "context", "title"),
+    "search_result": ("cache_control", "citations"),
+    "thinking": (),
+    "redacted_thinking": (),
+    "tool_use": ("cache_control", "caller"),
+    "tool_result": ("cache_control", "content", "is_error"),
+    "server_tool_use": ("cache_control", "caller"),
+    "web_search_tool_result": ("cache_control", "caller"),
+    "web_fetch_tool_result": ("cache_control", "caller"),
+}
+"""Those that it may have; ``cache_control`` where nothing is said."""
+TOOL = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
+"""Members of a tool with a schema of its own; one that the provider hosts is passed on."""
+
+IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
+SPOKEN = ("thinking", "redacted_thinking", "server_tool_use")
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+NO_PLACE = "blocks left out that a Messages request has no place for"
+
+
+def refused(role: str, block: Block) -> str:
+    """Why a message of *role* cannot hold *block*; empty when it can."""
+    kind = str(block.get("type"))
+    if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
+        return "thinking blocks left out that are not signed, which Anthropic refuses"
+    if kind in ("tool_use", "tool_result"):
+        return ""
+    if kind == "tool_reference" or (kind in SPOKEN and role != "assistant"):
+        return NO_PLACE
+    if kind == "image" and _source(block) is None:
+        return "images left out that Anthropic cannot read"
+    return "" if _whole(block) else NO_PLACE
+
+
+def write_request(session: Session, path: Path) -> Losses:
+    """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
+    losses = Losses()
+    system, tools = session.content.system(), [_tool(tool, losses) for tool in session.content.tools()]
+    request = {
+        **({"model": session.facts.model} if session.facts.model else {}),
+        **({"system": system} if system else {}),
+        **({"tools": tools} if tools else {}),
+        "messages": [
+            {"role": message["role"], "content": [_block(block, losses) for block in message["content"]]}
+            for message in session.to_messages()
+        ],
+    }
+    write_json(request, path)
+    tell_injected(session, losses)
+    return losses
+
+
+def _whole(block: Block) -> bool:
+    """Whether a block is of a type that requests have, with all that it has to have."""
+    kind = str(block.get("type"))
+    texts = ("text", "thinking", "signature", "data", "tool_name", "file_id")
+    return kind in REQUIRED and all(
+        isinstance(block.get(name), str) if name in texts else block.get(name) is not None for name in REQUIRED[kind]
+    )
+
+
+def _source(image: Block) -> Block | None:
+    """The source of an image as a request has it; None where Anthropic could not read it."""
+    source = image.get("source")
+    if not isinstance(source, dict):
+        return None
+    match source.get("type"):
+        case "base64" if source.get("media_type") in IMAGES and isinstance(source.get("data"), str):
+            return {name: source[name] for name in ("type", "media_type", "data")}
+        case "url" if source.get("url") and isinstance(source["url"], str):
+            return {name: source[name] for name in ("type", "url")}
+        case "file" if isinstance(source.get("file_id"), str):
+            return {name: source[name] for name in ("type", "file_id")}
+    return None
+
+
+def _block(block: Block, losses: Losses) -> Block:
+    """A block that is not refused, without members that are."""
+    kind = str(block.get("type"))
+    allowed = ("type", *REQUIRED[kind], *OPTIONAL.get(kind, ("cache_control",)))
+    for name in block:
+        if name not in allowed:
+            losses.add(f"members of blocks left out that Anthropic refuses ({name})")
+    found = {name: value for name, value in block.items() if name in allowed and value is not None}
+    match kind:
+        case "image":
+            found["source"] = _source(block)
+        case "tool_use":
+            found |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+            if not isinstance(block.get("input"), dict):
+                found["input"] = input_of(block.get("input"))
+                losses.change(block, found, "calls whose arguments were no object")
+        case "tool_result":
+            found["tool_use_id"] = str(block.get("tool_use_id") or "")
+            if "is_error" in found:
+                found["is_error"] = bool(found["is_error"])
+            if "content" in found:
+                found["content"] = _body(block["content"], losses)
+                losses.change(block, found)
+    return found
+
+
+def _body(body: Any, losses: Losses) -> Any:
+    """The content of a result; what a result cannot hold becomes text."""
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, list):
+        losses.add("results that were JSON and are text now")
+        return _json(body)
+    parts = []
+    for part in body:
+        fits = isinstance(part, dict) and part.get("type") in IN_RESULTS and _whole(part)
+        if fits and (part["type"] != "image" or _source(part)):
+            parts.append(_block(part, losses))
+        else:
+            losses.add("parts of results that became text, as Anthropic has no place for them")
+            parts.append({"type": "text", "text": part if isinstance(part, str) else _json(part)})
+    return parts
+
+
+def _tool(tool: Block, losses: Losses) -> Block:
+    if not isinstance(tool.get("input_schema"), dict):
+        return tool
+    for name in tool:
+        if name not in TOOL:
+            losses.add(f"members of tools left out that Anthropic refuses ({name})")
+    return {name: tool[name] for name in TOOL if tool.get(name) is not None}
+
+
+def _json(value: Any) -> str:
+    return compact_json(value).decode("utf-8", "surrogatepass")

@@ -1,0 +1,80 @@
+"""What an export does not keep: counted in words, and how much of each kind of block is gone with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from context_tui.session.context import Context
+from context_tui.session.facts import Facts, Kind, Role
+
+Refuses = Callable[[str, dict[str, Any]], str]
+"""Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
+
+_WHOLE = (Kind.IMAGE, Kind.OTHER)
+
+
+def losses_in(counted: Counter[str]) -> list[str]:
+    """Losses in words, with how many there are of each."""
+    return [f"{what}: {number:,}" for what, number in counted.items()]
+
+
+class Losses:
+    """What a writer could not keep. ``gone`` is how much less of each kind reads back, in the unit of :func:`weights`.
+
+    What is gone without being declared here is an error of the writer.
+    """
+
+    def __init__(self) -> None:
+        self._counted = Counter[str]()
+        self._notes: list[str] = []
+        self.gone = Counter[int]()
+
+    @property
+    def words(self) -> list[str]:
+        """One line for each, with how often it happened."""
+        return [*losses_in(self._counted), *self._notes]
+
+    def add(self, what: str, number: int = 1) -> None:
+        """Count what changed without being gone."""
+        if number:
+            self._counted[what] += number
+
+    def note(self, words: str) -> None:
+        """Say what is no matter of counting."""
+        self._notes.append(words)
+
+    def leave_out(self, what: str, block: dict[str, Any]) -> None:
+        """Count a block that is not written."""
+        self.add(what)
+        kind, weight = weight_of(block)
+        self.gone[kind] += weight
+
+    def change(self, before: dict[str, Any], after: dict[str, Any], what: str = "") -> None:
+        """Allow for what *after* weighs less than *before*, in whose place it stands; counted where *what* says so."""
+        if what:
+            self.add(what)
+        (kind, old), (now, new) = weight_of(before), weight_of(after)
+        self.gone[kind] += old if kind != now else max(old - new, 0)
+
+
+def weights(context: Context) -> Counter[int]:
+    """How much of each kind of block a context holds: bytes of what rulers see, else blocks."""
+    facts, found = context.facts, Counter[int]()
+    for message in context.order:
+        for row in facts.blocks_of(message):
+            replaced = context.replaced.get(row)
+            found[facts.kind[row]] += replaced.size if replaced else _weight(facts, row)
+    return found
+
+
+def weight_of(block: dict[str, Any]) -> tuple[int, int]:
+    """The kind of an Anthropic-shaped block, and how much it weighs."""
+    facts = Facts()
+    row = facts.add_block(facts.add_message(Role.ASSISTANT), block)
+    return facts.kind[row], _weight(facts, row)
+
+
+def _weight(facts: Facts, row: int) -> int:
+    return 1 if facts.kind[row] in _WHOLE else facts.size[row]

@@ -1,0 +1,159 @@
+"""Exports tell the truth and are valid: for every policy, at any point, in every format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.compaction.pairs import problems
+from context_tui.exporting import writable_formats
+from context_tui.session import markers
+from tests.exports import carried_out, defects, wrong_with
+from tests.formats.histories import IMAGE, inputs
+from tests.vendors import refused
+
+SAMPLES = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "sample_sessions").iterdir()
+    if path.suffix in (".json", ".jsonl", ".db")
+)
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SAMPLES])
+def test_samples(path: Path, tmp_path: Path) -> None:
+    assert defects(path, 3, tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SAMPLES])
+def test_samples_at_more_points(path: Path, tmp_path: Path) -> None:
+    assert defects(path, 20, tmp_path) == []
+
+
+def recordings() -> list[Any]:
+    """The files of the corpus that can be read; one that is skipped where there is none."""
+    if not CORPUS.is_dir():
+        return [pytest.param(CORPUS, marks=pytest.mark.skip("no ../shared/corpus beside the checkout"))]
+    from tests.test_corpus import FILES
+
+    return [pytest.param(path, id=str(path.relative_to(CORPUS))) for path in FILES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", recordings())
+def test_recordings(path: Path, tmp_path: Path) -> None:
+    assert defects(path, 10, tmp_path) == []
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "fallback", "from": "a", "to": "b"},
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "redacted_thinking"},
+        {**text("x"), "more": 1},
+        {"type": "tool_result", "tool_use_id": "1", "content": {"a": 1}},
+        {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "unknown"}]},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/tiff", "data": ""}},
+    ],
+)
+def test_the_vendor_types_refuse_what_the_endpoint_does(block: dict[str, Any]) -> None:
+    assert refused("anthropic", {"messages": [{"role": "assistant", "content": [block]}]})
+    assert not refused("anthropic", {"messages": [{"role": "assistant", "content": [text("x")]}]})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "tool", "tool_call_id": "1", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+        {"role": "tool", "content": "no id"},
+        {"role": "user", "content": [{"type": "unknown"}]},
+        {"role": "user", "content": [{**text("x"), "more": 1}]},
+        {"role": "assistant", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+        {"role": "assistant", "content": None, "reasoning_content": "hm"},
+    ],
+)
+def test_the_other_vendor_types_do_too(message: dict[str, Any]) -> None:
+    assert refused("openai", {"messages": [message]})
+    assert not refused("openai", {"messages": [{"role": "user", "content": [text("x")]}]})
+
+
+# -- made-up sessions, with what recordings seldom hold
+
+IDS = st.sampled_from(["1", "1", "2", "3", ""])
+WORDS = st.sampled_from(["hi", "", " \n", "<system-reminder>psst", "half \ud83d", f"{markers.KODA_SUMMARY}\n\nso"])
+IMAGES = st.sampled_from(
+    [
+        IMAGE,
+        {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/tiff", "data": "AA=="}},
+        {"type": "image"},
+    ]
+)
+BODIES = st.one_of(
+    WORDS,
+    st.sampled_from([None, [], {"k": [1]}, 7, [1, "x"], [{"type": "tool_reference", "tool_name": "Read"}]]),
+    st.lists(st.one_of(IMAGES, st.builds(text, WORDS)), max_size=2),
+)
+BLOCKS = st.one_of(
+    st.builds(text, WORDS),
+    st.builds(lambda call, given: {"type": "tool_use", "id": call, "name": "Read", "input": given}, IDS, inputs),
+    st.builds(lambda call, body: {"type": "tool_result", "tool_use_id": call, "content": body}, IDS, BODIES),
+    st.builds(lambda call: {"type": "tool_result", "tool_use_id": call, "is_error": True}, IDS),
+    IMAGES,
+    st.sampled_from(
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "redacted_thinking", "data": "AA"},
+            {"type": "redacted_thinking"},
+            {"type": "fallback", "from": "a", "to": "b"},
+            {"type": "tool_use", "id": "5", "name": "Bash", "input": "ls", "caller": {"type": "direct"}, "odd": 1},
+            {"type": "tool_use"},
+            {"type": "tool_result", "tool_use_id": None, "content": "x"},
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+            {**text("cached"), "cache_control": {"type": "ephemeral"}, "index": 0},
+            {"type": "text"},
+            {"type": "refusal", "refusal": "no"},
+            {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav", "odd": 1}},
+            {"type": "unknown", "value": 3},
+        ]
+    ),
+)
+HISTORIES = st.lists(
+    st.builds(
+        lambda role, content: {"role": role, "content": content},
+        st.sampled_from(["user", "assistant"]),
+        st.lists(BLOCKS, max_size=4),
+    ),
+    min_size=1,
+    max_size=9,
+)
+
+
+@given(messages=HISTORIES)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_made_up_histories(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
+    session = ct.from_messages(messages)
+    wrong = [
+        f"at {at}, {what}, {name}: {each}"
+        for at in {len(messages), len(messages) // 2} - {0}
+        for what, after in carried_out(session, at)
+        if len(after.context_at())
+        for name in writable_formats()
+        for each in wrong_with(session, at, after, name, tmp_path / "out")
+        if "there are no messages to write" not in each
+        # Claude Code's reader takes a second result of one call for a part of the message with the first.
+        and not (name == "claude-code" and "reads back without" in each and problems(session.to_messages(at)))
+    ]
+    assert wrong == []

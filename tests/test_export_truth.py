@@ -31,12 +31,15 @@ def said(messages: list[dict[str, Any]]) -> str:
 
 def split_by_a_policy(folder: Path) -> tuple[Session, Session]:
     """A session, and what defect leaves of it: the turn begins in the message with the results of the call before."""
-    made = Recording()
-    made.user("start")
-    made.assistant(call("t1", "Bash", command="ls"))
-    made.user([result("t1", "a.py"), text("and now this")])
-    made.assistant(text("done"))
-    session = made.open(folder)
+    messages = [
+        {"role": "user", "content": "start"},
+        {"role": "assistant", "content": [call("t1", "Bash", command="ls")]},
+        {"role": "user", "content": [result("t1", "a.py"), text("and now this")]},
+        {"role": "assistant", "content": [text("done")]},
+    ]
+    path = folder / "split.json"
+    path.write_text(json.dumps({"messages": messages}))
+    session = ct.open_session(path)
     return session, ct.apply(session, ct.plan(session, "defect-compact", threshold=1), "What happened.")
 
 

@@ -213,6 +213,7 @@ class Facts:
         self.drops: list[Drop] = []
         self.drops_known = DropsKnown()
         self.shared: dict[int, int] = {}  # message to the record that is part of the message before it too
+        self.shared_rows: set[int] = set()
         self.model: str | None = None  # of the newest reply
         self.window: int | None = None
         self.system_bytes = 0
@@ -406,6 +407,11 @@ class Facts:
         while row >= 0:
             yield row
             row = self.block_next[row]
+
+    def share(self, message: int, row: int) -> None:
+        """Let *message* have a part of the record *row*, which is accounted for as part of the message before it."""
+        self.shared[message] = row
+        self.shared_rows.add(row)
 
     def ordinal(self, block: int) -> int:
         """The place of *block* among those of its message."""

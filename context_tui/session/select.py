@@ -30,7 +30,7 @@ def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
     found.problems = facts.problems
     for message, row in facts.shared.items():
         if message in number:
-            found.shared[number[message]] = row
+            found.share(number[message], row)
 
     def moved(message: int) -> int:
         return bisect_left(kept, message)

@@ -8,6 +8,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
+from context_tui.exporting import export
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import breakdown
@@ -209,6 +210,18 @@ def test_a_result_and_typed_text_in_one_record_are_two_messages(tmp_path: Path) 
     kinds = session.facts.record_kind
     assert [kinds.count(kind) for kind in RecordKind] == [5, 0, 0], "a record is counted once"
     assert ct.tokens.estimate(session) == ct.tokens.estimate(ct.from_messages(session.to_messages()))
+
+
+@pytest.mark.parametrize("cut", [2, 3, 4])
+def test_such_a_record_is_exported_as_what_is_kept_of_it(tmp_path: Path, cut: int) -> None:
+    session = mixed().open(tmp_path)
+    done = ct.apply(session, ct.plan(session, "manual", cut=cut), "the summary")
+    out = tmp_path / "out.jsonl"
+    found = export(done, out, "claude-code")
+    after = ct.open_session(out)
+    assert found.check.introduced == ()
+    assert [message["content"] for message in after.to_messages()][1:] == [m["content"] for m in done.to_messages()][1:]
+    assert (after.turns == session.turns - (cut > 0) - (cut > 3) and "rather do this" in out.read_text()) or cut > 3
 
 
 def test_what_is_below_such_a_record_is_below_what_was_typed(tmp_path: Path) -> None:

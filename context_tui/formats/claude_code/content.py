@@ -21,19 +21,17 @@ class LinesContent:
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        shared = self._shared
         for row in self.facts.records_of(message):
             record = records.decode(self.line(row))
-            blocks = records.blocks(record)
-            if row in shared:
-                blocks = records.shown(blocks, record, typed=message in self.facts.shared)
-            found.extend(blocks)
+            part = self.part(message, row, record)
+            found.extend(records.blocks(record) if part is None else part)
         return found
 
-    @property
-    def _shared(self) -> frozenset[int]:
-        """Records that are part of two messages: results, and what was typed there."""
-        return frozenset(self.facts.shared.values())
+    def part(self, message: int, row: int, record: records.Record) -> list[dict[str, Any]] | None:
+        """What *message* has of a record that is part of two: its results, or what was typed there; None of others."""
+        if row not in self.facts.shared_rows:
+            return None
+        return records.shown(records.blocks(record), record, typed=message in self.facts.shared)
 
     def raw(self, record: int) -> str:
         return self.line(record).decode("utf-8", "replace")

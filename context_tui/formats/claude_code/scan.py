@@ -180,7 +180,7 @@ class ClaudeCodeScanner:
         row = facts.add_record(place, length, kind, message)
         if self._apart >= 0:
             message, self._apart = self._apart, -1
-            facts.shared[message] = row
+            facts.share(message, row)
         if record.uuid and not twice:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:

@@ -162,10 +162,15 @@ class _Writer:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record: dict[str, Any] = loads(content.line(row))
-            count = len(records.blocks(records.from_object(record)))
+            known, message = records.from_object(record), record.get("message")
+            part = content.part(origin.message, row, known)
+            if part is not None and isinstance(message, dict):
+                message["content"] = part
+                if not any(map(records.is_result, part)):
+                    record.pop("toolUseResult", None)
+            count = len(records.blocks(known) if part is None else part)
             bodies = {o - ordinal: text for o, text in origin.bodies.items() if ordinal <= o < ordinal + count}
             ordinal += count
-            message = record.get("message")
             if isinstance(message, dict):
                 if isinstance(message.get("usage"), dict):
                     message["usage"] = _zeroed(message["usage"])

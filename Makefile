@@ -53,7 +53,7 @@ check: setup ## lint, types and layers only
 	$(BIN)/lint-imports
 
 slow: setup ## the tests that take longer
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n $(JOBS)
 
 live: $(VENV)/.live ## the tests against a real local model server
 	$(BIN)/python -m pytest -m live tests/live

@@ -48,7 +48,7 @@ def recordings() -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", recordings())
 def test_recordings(path: Path, tmp_path: Path) -> None:
-    assert defects(path, 10, tmp_path) == []
+    assert defects(path, 20, tmp_path) == []
 
 
 def text(words: str) -> dict[str, Any]:

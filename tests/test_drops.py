@@ -8,12 +8,13 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
+from context_tui.formats.opening import choose, scanner_for
 from context_tui.session.drops import find_drops
 from context_tui.session.fitting import fit
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
 from tests.formats.providers import RATES, Provider
-from tests.formats.recordings import Recording, text, usage
+from tests.formats.recordings import Recording, call, result, text, usage
 
 
 def drops(session: Session) -> list[tuple[int, int, str | None, list[str]]]:
@@ -109,16 +110,17 @@ def test_a_fall_that_is_small_is_no_drop(tmp_path: Path) -> None:
     assert made.recording.open(tmp_path).drops == []
 
 
-def thinking_dropped(folder: Path, *, turn: bool) -> Session:
+def thinking_dropped(folder: Path, *, turn: bool, cached: bool = False) -> Session:
     made = Provider()
     made.user("do it")
     made.steps()
+    made.user("and this")
     made.step(thought=20_000)
     made.step(thought=16_000)
     if turn:
         made.user("next")
     made.context -= (10_000 + 8_000) // 4 * RATES["thinking"] + 36_000 // 4 * RATES["signature"]
-    made.reply(text("reply"))
+    made.reply(text("reply"), cached=round(made.context) - 10 if cached else 0)
     return made.recording.open(folder)
 
 
@@ -128,6 +130,56 @@ def test_thinking_of_ended_turns_explains_a_drop(tmp_path: Path) -> None:
 
 def test_thinking_is_dropped_when_a_turn_ends_only(tmp_path: Path) -> None:
     assert [explained for _, _, explained, _ in drops(thinking_dropped(tmp_path, turn=False))] == [None]
+
+
+def test_thinking_that_was_read_from_the_cache_was_not_dropped(tmp_path: Path) -> None:
+    session = thinking_dropped(tmp_path, turn=True, cached=True)
+    assert [explained for _, _, explained, _ in drops(session)] == [None]
+
+
+def test_less_than_runtimes_clear_is_not_explained_by_cleared_results(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.step(size=40_000)
+    made.steps()
+    made.clear(40_000)
+    made.reply(text("reply"))
+    assert [explained for _, _, explained, _ in drops(made.recording.open(tmp_path))] == [None]
+
+
+def test_a_cache_that_lived_and_was_not_read_means_another_base(tmp_path: Path) -> None:
+    session = cleared(tmp_path)
+    before, last = session.facts.requests[-2:]
+    before.cache_read, before.fresh = before.fresh, 0
+    assert drops(session)[0][2] is None and not last.cache_read
+
+
+def test_a_size_that_a_later_line_corrects_is_looked_at_again(tmp_path: Path) -> None:
+    made = Recording()
+    made.user()
+    made.assistant(text("long"), use=usage(50_000))
+    made.user("more")
+    made.assistant(text("a"), id="m", use=usage(8, output=1))
+    made.assistant(text("b"), id="m", use=usage(50_500, output=90))
+    path = made.write(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rindex(b"{\"parentUuid")])
+    pieces = scanner_for(choose(path))
+    pieces.advance()
+    assert [drop.tokens for drop in pieces.session().drops] == [49_992]
+    path.write_bytes(whole)
+    pieces.advance()
+    assert pieces.session().drops == [] == ct.open_session(path).drops
+
+
+def test_sessions_with_very_many_drops_are_read_in_time(tmp_path: Path) -> None:
+    made = Recording()
+    made.user()
+    for number in range(3_000):
+        made.assistant(call(f"t{number}", "Read"), use=usage(150_000 if number % 2 else 90_000))
+        made.results(result(f"t{number}", "x" * 400))
+    session = made.open(tmp_path)
+    assert len(session.drops) == 1_499
 
 
 def test_another_model_is_an_explanation_of_its_own(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_random_recordings(tmp_path: Path, recording: Recording, clears: list[in
 def test_a_recording_with_drops(tmp_path: Path) -> None:
     made = Provider(base=90_000)
     made.user("do it")
-    made.step(size=60_000)
+    made.step(size=100_000)
     made.steps()
     made.user("go on")
-    made.clear(60_000)
+    made.clear(100_000)
     made.reply(text("reply"))
     made.user("and on")
     made.steps(3)

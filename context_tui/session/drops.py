@@ -8,23 +8,31 @@ only where its size is that of what went; nothing here looks at anything behind 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
+from threading import Lock
 
 from context_tui.session.epochs import epoch_at, last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Drop, Facts, Kind, MessageFlag
-from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
+from context_tui.session.fitting import Content, Factors, content_of, fit, intervals, known_by
 
 LEAST = 2_000
 """Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
+LEAST_CLEARED = 20_000
+"""Tokens that must have gone for cleared results to be looked at: Claude Code was seen to clear no less, and of smaller
+sums too many come out right by chance."""
 STUB_TOKENS = 9
 """What stands in place of a cleared result."""
-RESULTS_OFF, THINKING_OFF = 0.05, 0.25
+RESULTS_OFF, THINKING_OFF = 0.03, 0.1
 """Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
 ENOUGH_INTERVALS = 8
 """Intervals that a fit must rest on for an explanation to be measured by it."""
+MOST_EXPLAINED = 200
+"""Drops of a session that are looked into; one with more has sizes that jump for other reasons."""
 ALIKE = 100
 """Tokens within which two explanations fit alike; then fewer results went."""
+CACHE_LIVES_MS = 240_000
+"""Time for which a prompt cache surely lives."""
 CLEARABLE = frozenset(
     {
         *("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write", "MultiEdit", "NotebookEdit"),
@@ -34,12 +42,22 @@ CLEARABLE = frozenset(
 """Tools whose results Claude Code was seen to clear, oldest first, and what others call them."""
 
 
+_FINDING = Lock()
+"""A session is looked at by several threads while it is read."""
+
+
 def find_drops(facts: Facts) -> list[Drop]:
     """The drops of all requests that are known; those that were found before stay as they are."""
+    with _FINDING:
+        return _find(facts)
+
+
+def _find(facts: Facts) -> list[Drop]:
     known = facts.drops_known
     if not known.holds(facts):
         facts.drops.clear()
         known.factors.clear()
+        known.intervals.clear()
         known.requests = 0
     messages, requests = facts.request_message, facts.requests
     for row in range(max(known.requests, 1), len(requests)):
@@ -70,19 +88,21 @@ def cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str
 def _drop(facts: Facts, row: int, fall: int) -> Drop:
     """The drop at request *row*, with what explains it if the size of that does."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
-    appended, factors = content_of(facts, range(before, after)), _factors(facts, row)
+    appended, factors = content_of(facts, range(before, after), known_by(facts, after)), _factors(facts, row)
     went = float(fall + sum(appended.tokens))
     if factors is not None:
         went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
     if last_rewrite(facts, after) > before:
         return Drop(after, fall, round(went), "microcompaction")
-    what: str | None = None
-    results: tuple[int, ...] = ()
-    if factors is not None and factors.intervals >= ENOUGH_INTERVALS:
-        what, results = _explanation(facts, row, order_at(facts, after)[1], factors, appended, went)
-    if what is None and facts.request_model[row] != facts.request_model[row - 1]:
-        what = "change of model"
-    return Drop(after, fall, round(went), what, results)
+    if facts.request_model[row] != facts.request_model[row - 1]:
+        return Drop(after, fall, round(went), "change of model")
+    if factors is None or factors.intervals < ENOUGH_INTERVALS or len(facts.drops) >= MOST_EXPLAINED:
+        return Drop(after, fall, round(went))
+    order = order_at(facts, after)[1]
+    if appended.turns and _thinking_went(facts, row, order, factors, went):
+        return Drop(after, fall, round(went), "dropped thinking")
+    results = _cleared(facts, row, order, factors, went) if went >= LEAST_CLEARED else ()
+    return Drop(after, fall, round(went), "cleared results" if results else None, results)
 
 
 def _factors(facts: Facts, row: int) -> Factors | None:
@@ -91,59 +111,61 @@ def _factors(facts: Facts, row: int) -> Factors | None:
     begun = row - row % step
     if facts.request_model[begun - 1] != facts.request_model[row - 1]:
         begun = row
-    if begun not in facts.drops_known.factors:
-        facts.drops_known.factors[begun] = fit(facts, begun)
-    found: Factors | None = facts.drops_known.factors[begun]
+    factors = facts.drops_known.factors
+    if begun not in factors:
+        factors[begun] = fit(facts, begun)
+    found: Factors | None = factors[begun]
     return found
 
 
-def _explanation(
-    facts: Facts, row: int, order: Sequence[int], factors: Factors, appended: Content, went: float
-) -> tuple[str | None, tuple[int, ...]]:
-    """What is of the size of what *went* before request *row*; and the results that went."""
-    fits: list[tuple[float, str, tuple[int, ...]]] = []
-    thought = [0.0]
-    if appended.turns:
-        for thinking in _thinking_before(facts, order):
-            size = factors.thinking * thinking[0] + factors.signature * thinking[1]
-            fits.append((abs(size - went) / (THINKING_OFF * went), "dropped thinking", ()))
-            thought.append(size)
-    for besides in thought:  # results alone before results with thinking, which goes at the same moment
-        for clearable in (CLEARABLE, None):
-            rows, sizes = _results(facts, row, order, factors, clearable)
-            if rows and not _was_cached(facts, row, rows[0]):
-                off = [abs(size + besides - went) for size in sizes]
-                least = min(off)
-                count = next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)
-                fits.append((least / (RESULTS_OFF * went), "cleared results", tuple(rows[:count])))
-        best, what, results = min(fits, default=(2.0, "", ()), key=lambda fit: fit[0])
-        if best <= 1:
-            return what, results
-    return None, ()
-
-
-def _was_cached(facts: Facts, row: int, result: int) -> bool:
-    """Whether request *row* read more from the cache than there was before *result*, which then was still there."""
-    sent = bisect_right(facts.request_message, facts.block_message[result])
+def _was_cached(facts: Facts, row: int, block: int) -> bool:
+    """Whether request *row* read more from the cache than there was before *block*, which then was still there."""
+    sent = bisect_right(facts.request_message, facts.block_message[block])
     return facts.requests[row].cache_read > facts.requests[sent].context
 
 
-def _thinking_before(facts: Facts, order: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Thinking and signatures of the turn that ended last, and of all ended turns; estimated tokens."""
+def _base_changed(facts: Facts, row: int) -> bool:
+    """Whether nothing was read from a cache that must have lived: then what comes before all messages has changed."""
+    before, now = facts.requests[row - 1], facts.requests[row]
+    idle = facts.request_time[row] - facts.request_time[row - 1]
+    timed = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
+    return timed and idle < CACHE_LIVES_MS and before.context > before.fresh and not now.cache_read
+
+
+def _thinking_went(facts: Facts, row: int, order: Sequence[int], factors: Factors, went: float) -> bool:
+    """Whether the thinking of the turn that ended last, or of all ended turns, is of the size of what *went*."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
-    if not starts:
-        return
-    last = starts[-2] if len(starts) > 1 else 0
-    for begin in dict.fromkeys((last, 0)):
-        tokens = content_of(facts, order[begin : starts[-1]]).tokens
-        yield tokens[1], tokens[2]
+    known = known_by(facts, facts.request_message[row])
+    for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
+        ended = order[begin : starts[-1]]
+        _, thinking, signature, *_ = content_of(facts, ended, known).tokens
+        off = abs(factors.thinking * thinking + factors.signature * signature - went)
+        if off <= THINKING_OFF * went:
+            blocks = (block for message in ended for block in facts.blocks_of(message))
+            first = next(block for block in blocks if facts.kind[block] == Kind.THINKING)
+            return not _was_cached(facts, row, first)
+    return False
+
+
+def _cleared(facts: Facts, row: int, order: Sequence[int], factors: Factors, went: float) -> tuple[int, ...]:
+    """The oldest results, as many as are of the size of what *went*; none where no number of them is."""
+    if _base_changed(facts, row):
+        return ()
+    for clearable in (CLEARABLE, None):
+        rows, sizes = _results(facts, row, order, factors, clearable)
+        if rows and not _was_cached(facts, row, rows[0]):
+            off = [abs(size - went) for size in sizes]
+            least = min(off)
+            if least <= RESULTS_OFF * went:
+                return tuple(rows[: next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)])
+    return ()
 
 
 def _results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
     """The results that could have been cleared, oldest first; and what clearing each and all before it would free."""
-    end = facts.request_message[row - 1]
+    end, known = facts.request_message[row - 1], known_by(facts, facts.request_message[row])
     gone = cleared_at(facts, facts.request_message[row])
     rows = [
         block
@@ -151,6 +173,7 @@ def _results(
         if message < end
         for block in facts.blocks_of(message)
         if facts.kind[block] == Kind.TOOL_RESULT
+        and block < known
         and block not in gone
         and not facts.block_flags[block] & (BlockFlag.KODA_CLEARED | BlockFlag.DEFECT_CLEARED | BlockFlag.HAS_IMAGE)
         and (clearable is None or facts.tool_name(block) in clearable)

@@ -30,9 +30,5 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 def last_rewrite(facts: Facts, at: int) -> int:
     """The message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
-    row = bisect_right(facts.compactions, at, key=lambda compaction: compaction.message) - 1
-    while row >= 0:
-        if facts.compactions[row].rewrote:
-            return facts.compactions[row].message
-        row -= 1
-    return 0
+    row = bisect_right(facts.rewrites, at) - 1
+    return facts.rewrites[row] if row >= 0 else 0

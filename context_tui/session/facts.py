@@ -129,6 +129,7 @@ class DropsKnown:
     message: int = -1
     causes: int = 0
     factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
+    intervals: dict[int, Any] = field(default_factory=dict)  # by request: what came between it and the one before
 
     def holds(self, facts: Facts) -> bool:
         """Whether everything up to there is as it was."""
@@ -208,6 +209,7 @@ class Facts:
         self._model_ids: dict[str, int] = {}
         self.problems: list[Problem] = []
         self.compactions: list[Compaction] = []
+        self.rewrites: list[int] = []  # messages before which a microcompaction cleared something
         self.epochs: list[Epoch] = [Epoch(0, "start")]
         self.branches: list[Branch] = []
         self.drops: list[Drop] = []
@@ -261,8 +263,17 @@ class Facts:
     def add_compaction(self, compaction: Compaction) -> None:
         """Take a recorded compaction; behind those before it. A full one begins an epoch."""
         self.compactions.append(compaction)
+        if compaction.rewrote:
+            self.rewrites.append(compaction.message)
         if compaction.kind == "full":
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
+
+    def revise_request(self, known: Usage, usage: Usage) -> None:
+        """Take what a later line says of a request; drops that were found by other sizes are looked for again."""
+        size = known.context
+        known.take(usage)
+        if known.context != size:
+            self.drops_known.requests = len(self.requests) + 1
 
     def begin_epoch(self, message: int, cause: str, prefix: tuple[int, ...] = ()) -> None:
         """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.

@@ -8,6 +8,7 @@ begins (a runtime may drop thinking there), and images, which are sized by what 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -64,8 +65,14 @@ class Content:
     turns: int = 0
 
 
-def content_of(facts: Facts, messages: Iterable[int]) -> Content:
-    """What is in *messages* as it was appended."""
+def known_by(facts: Facts, message: int) -> int:
+    """The first block of *message*: what was in the recording by then are the rows below it."""
+    first = facts.first_block[message]
+    return first if first >= 0 else len(facts.kind)
+
+
+def content_of(facts: Facts, messages: Iterable[int], known: int | None = None) -> Content:
+    """What is in *messages* as it was appended; of blocks before the row *known* only, where that is given."""
     found = Content([0] * 5)
     tokens, size, kinds, flags = found.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
@@ -74,6 +81,8 @@ def content_of(facts: Facts, messages: Iterable[int]) -> Content:
         found.turns += bool(facts.flags[message] & MessageFlag.TURN_START)
         for block in facts.blocks_of(message):
             kind = kinds[block]
+            if known is not None and block >= known:
+                continue
             if kind == Kind.IMAGE or flags[block] & BlockFlag.HAS_IMAGE:
                 found.images += 1
             elif kind == Kind.THINKING:
@@ -99,22 +108,31 @@ class Interval:
 
 def intervals(facts: Facts, end: int) -> list[Interval]:
     """The newest intervals before request *end*, of the model in use there, in which nothing but appending happened."""
-    messages, models = facts.request_message, facts.request_model
+    models = facts.request_model
     model = models[end - 1] if end else -1
-    dropped = {drop.message for drop in facts.drops}
     found: list[Interval] = []
-    row = end - 1
-    epoch = None
-    while row > 0 and len(found) < MOST_INTERVALS:
-        before, after = messages[row - 1], messages[row]
-        if epoch is None or after <= epoch.message:
-            epoch = epoch_at(facts, after)
-        usual = models[row] == models[row - 1] == model and after not in dropped
-        if usual and before >= epoch.start and last_rewrite(facts, after) <= before:
-            growth = facts.requests[row].context - facts.requests[row - 1].context
-            found.append(Interval(row, content_of(facts, range(before, after)), growth))
-        row -= 1
+    for row in range(end - 1, 0, -1):
+        if models[row] == models[row - 1] == model:
+            interval = _interval(facts, row)
+            if interval is not None:
+                found.append(interval)
+                if len(found) == MOST_INTERVALS:
+                    break
     return found
+
+
+def _interval(facts: Facts, row: int) -> Interval | None:
+    """What came between request *row* and the one before it; None where more than appending happened."""
+    known: dict[int, Interval | None] = facts.drops_known.intervals
+    if row not in known:
+        before, after = facts.request_message[row - 1], facts.request_message[row]
+        at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
+        dropped = at < len(facts.drops) and facts.drops[at].message == after
+        usual = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
+        growth = facts.requests[row].context - facts.requests[row - 1].context
+        content = content_of(facts, range(before, after), known_by(facts, after)) if usual else None
+        known[row] = Interval(row, content, growth) if content else None
+    return known[row]
 
 
 def fit(facts: Facts, end: int) -> Factors | None:

@@ -248,7 +248,7 @@ class ClaudeCodeScanner:
             self._request[message] = usage
             self.facts.add_request(message, usage, self.facts.time[message])
         elif output >= known.output:
-            known.take(usage)
+            self.facts.revise_request(known, usage)
 
     def _user(self, record: Record) -> int:
         found = records.blocks(record)

@@ -17,7 +17,8 @@ Stamp = tuple[int, str]
 
 def begin_epochs(facts: Facts, archived: Sequence[str | None]) -> None:
     """Take the compactions of a session, and the contexts that they begin, anew."""
-    found, facts.compactions, facts.epochs = compactions_in(facts, archived), [], [Epoch(0, "start")]
+    found = compactions_in(facts, archived)
+    facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in found:
         facts.add_compaction(compaction)
     leave_out_archived(facts, archived)

@@ -45,12 +45,13 @@ def session(turns: int = 6, steps: int = 3, *, usage: bool = True, compacted: bo
     made = from_messages(conversation(turns, steps))
     facts = made.facts
     facts.model = "claude-sonnet-4-5"
+    begun = (turns - 3) * (2 + 2 * steps) if compacted else 0
     if compacted:
-        length = 2 + 2 * steps
-        facts.add_compaction(Compaction((turns - 3) * length, "full", "auto", 120_000))
+        facts.add_compaction(Compaction(begun, "full", "auto", 120_000))
     if usage:
         for message in range(1, len(made), 2):
-            facts.add_request(message, Usage(fresh=10, cache_read=9_000 + message * 400, output=20))
+            size = 9_500 + (message - begun) * 400 if message > begun > 0 else 9_000 + message * 400
+            facts.add_request(message, Usage(fresh=10, cache_read=size, output=20))
     info = SessionInfo("/tmp/refactor-auth.jsonl", "claude-code")
     return Session(facts, made.content, info, len(made))
 

@@ -58,6 +58,12 @@ class Level:
         return self.estimated + (self.not_in_file or 0) if self.recorded is None else self.recorded
 
 
+def window_size(window: Window) -> str:
+    """A window's size, and the others that it could have as well."""
+    others = " or ".join(f"{tokens:,}" for tokens in window.others)
+    return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
+
+
 def segments(parts: Mapping[str, int], cells: int) -> list[tuple[str, int]]:
     """Categories with their cells, which add up to *cells*; what is too small for a cell lends it to its neighbour."""
     total = sum(parts.get(name, 0) for name in LOOKS)
@@ -109,7 +115,7 @@ def _joined(line: list[Run]) -> list[Run]:
 
 def numbers(level: Level, detail: int) -> list[Run]:
     """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is."""
-    size = f"{level.window.tokens:,}"
+    size = window_size(level.window) if detail == 0 else f"{level.window.tokens:,}"
     short = detail >= 2
     if level.recorded is None:
         estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]

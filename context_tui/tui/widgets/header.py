@@ -47,6 +47,8 @@ def title_line(
         (2, (plural(requests, "request"), MUTED)),
         (8, (window_words(window, width), WARN)),
     ]
+    if left := len(session.facts.branches):
+        ranks.insert(-1, (4, (plural(left, "rewound branch", "rewound branches"), MUTED)))
     if problems := len(session.facts.problems):
         ranks.insert(4, (8, (plural(problems, "problem"), WARN)))
     if session.origin:
@@ -75,7 +77,6 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._recorded = Recorded((), ())
         self._turns = 0
-        self._window = Window(0, "")
         self._at = 0
         self._live = False
         self._level: Level | None = None
@@ -99,14 +100,13 @@ class HeaderBar(Widget):
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
-            self._window = session.window
         usage = recorded_usage(context)
         self._at, self._live, self._parts = context.at, live, parts
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
             (parts or {}).get("not_in_file") or None,
-            self._window,
+            session.window_at(context.at),
             fit,
             bool(self._recorded.tokens),
         )

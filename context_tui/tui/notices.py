@@ -39,10 +39,11 @@ def branches(session: Session, width: int) -> str:
     messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
     what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
     where = "a branch that was left" if len(left) == 1 else f"{len(left):,} branches that were left"
+    short = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
     named = f"{PurePath(session.info.path).name}#{left[0].id}"
     opens = f"context-tui {named} opens {'it' if len(left) == 1 else 'the first'}"
-    words = (f"{what} on {where} by a rewind   {opens}", f"{what} on {where}: {named}")
-    return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
+    words = (f"{what} on {where} by a rewind   {opens}", f"{what} on {short}: {named}")
+    return next((each for each in words if len(each) <= width), f"{what} on {short}: #{left[0].id}")
 
 
 def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = None, width: int = 200) -> str:

@@ -90,10 +90,11 @@ def _heading(row: Row, width: int) -> list[Run]:
     size = _recorded(width)
     name, count, _ = _widths(width, 17 + size, counts=False)
     label = row.recorded if len(row.recorded) < size else row.recorded.rpartition(" ")[0]
-    columns: list[Run] = [(f" {row.note}", MUTED), ("share".rjust(6), MUTED), (label.rjust(size), MUTED)]
+    columns: list[Run] = [(f" {row.note}", MUTED), ("share".rjust(7), MUTED), (label.rjust(size), MUTED)]
     rule = max(2 + name + count + 10 - cells(title) - 1 - len(row.note) - 1, 0)
     title = [*title, (" " + "─" * rule, MUTED), *columns]
-    return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
+    left = width - cells(title) - 2
+    return pad([*title, (" " + "─" * left if left > 0 else "", MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):

@@ -96,11 +96,11 @@ def _causes(fit: Fit) -> list[Row]:
         return []
     causes = [*fit.causes, Cause("unexplained", fit.unexplained)]
     most = max(abs(cause.tokens) for cause in causes) or 1
-    found = [Row("why the estimate is off", note=off)]
+    found = [Row("why the estimate is off", note=f"{off}: what is more or less than estimated")]
     for cause in causes:
-        tokens, side = abs(cause.tokens), "less than estimated" if cause.tokens > 0 else "more than estimated"
+        tokens, text = abs(cause.tokens), f"{cause.what}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
-            found.append(Row(cause.what, count=side, tokens=tokens, share=tokens / fit.recorded, bar=tokens / most))
+            found.append(Row(text, tokens=tokens, share=tokens / fit.recorded, bar=tokens / most))
     return found
 
 

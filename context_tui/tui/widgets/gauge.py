@@ -113,9 +113,13 @@ def _joined(line: list[Run]) -> list[Run]:
     return found
 
 
-def numbers(level: Level, detail: int) -> list[Run]:
-    """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is."""
-    size = window_size(level.window) if detail == 0 else f"{level.window.tokens:,}"
+def numbers(level: Level, detail: int, others: bool = False) -> list[Run]:
+    """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is.
+
+    Args:
+        others: also say which other sizes the window could have.
+    """
+    size = window_size(level.window) if others else f"{level.window.tokens:,}"
     short = detail >= 2
     if level.recorded is None:
         estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]

@@ -112,35 +112,35 @@ class HeaderBar(Widget):
         )
         self.refresh()
 
-    def _layout(self, width: int) -> tuple[int, int]:
-        """Cells of the bars, and how short the words beside them are."""
+    def _layout(self, width: int) -> tuple[int, list[Run], list[Run]]:
+        """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
         assert self._level is not None
-        words = 0
-        for detail in range(4):
-            beside = legend(self._recorded, self._level.window.tokens, detail), numbers(self._level, detail)
-            words = max(map(cells, beside)) + GAP
-            if width - words >= max(MIN_BAR, width // 3):
-                return width - words, detail
-        return max(width - words, 0), 3
+        found: tuple[int, list[Run], list[Run]] = (0, [], [])
+        for detail, others in ((0, True), (0, False), (1, False), (2, False), (3, False)):
+            beside = legend(self._recorded, self._level.window.tokens, detail), numbers(self._level, detail, others)
+            found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
+            if found[0] >= max(MIN_BAR, width // 3):
+                break
+        return found
 
     def render(self) -> Content:
         """The three lines."""
         session, level, width = self.session, self._level, self.content_size.width
         if session is None or level is None or not width:
             return Content("")
-        size, detail = self._layout(width)
+        size, beside_line, beside_gauge = self._layout(width)
         top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, self._live, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
-        middle += [(" " * (size - cells(middle) + GAP), ""), *legend(self._recorded, level.window.tokens, detail)]
+        middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []
-        bottom += [(" " * GAP, ""), *numbers(level, detail)]
+        bottom += [(" " * GAP, ""), *beside_gauge]
         return Content("\n").join(content(clip(runs, width), self.ascii) for runs in (top, middle, bottom))
 
     def on_click(self, event: events.Click) -> None:
         """Go to the request that was clicked."""
         if self._level is None or event.y - self.gutter.top != 1:
             return
-        size, _ = self._layout(self.content_size.width)
+        size, *_ = self._layout(self.content_size.width)
         message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
         if message is not None:
             self.post_message(self.Jumped(message))

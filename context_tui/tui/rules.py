@@ -40,7 +40,7 @@ def labels(facts: Facts, rule: Rule) -> tuple[str, ...]:
         return ("context cleared here (/clear)",)
     if isinstance(what, Drop):
         why, short = _explained(what)
-        return (f"recorded context fell by {what.tokens:,}: {why}", f"fell by {what.tokens:,}: {short}")
+        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded fell by {what.tokens:,}: {short}")
     how = f" ({line(what.trigger)})" if what.trigger else ""
     if what.kind == "full":
         size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
@@ -54,7 +54,7 @@ def labels(facts: Facts, rule: Rule) -> tuple[str, ...]:
     words = f"{plural(len(what.cleared), 'result')} cleared"
     fall = _fall(facts, what)
     size = f": recorded context fell by {fall:,}" if fall else ""
-    return (f"{words} here by the runtime{how}{size}", f"{words}{how}{f': fell by {fall:,}' if fall else ''}")
+    return (f"{words} here by the runtime{how}{size}", f"{words}{how}{f': recorded fell by {fall:,}' if fall else ''}")
 
 
 def _explained(drop: Drop) -> tuple[str, str]:

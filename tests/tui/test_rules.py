@@ -82,12 +82,12 @@ def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
 
 
 def test_a_rule_takes_the_longest_words_that_fit() -> None:
-    words = ("recorded context fell by 9,000: unexplained", "fell by 9,000: unexplained")
-    assert [paint_rule(words, width, Timeline().rich_style).text[:12] for width in (60, 40)] == [
-        " ── recorded",
-        " ── fell by ",
+    words = ("recorded context fell by 9,000: unexplained", "recorded fell by 9,000: unexplained")
+    assert [paint_rule(words, width, Timeline().rich_style).text[:20] for width in (60, 40)] == [
+        " ── recorded context",
+        " ── recorded fell by",
     ]
-    assert paint_rule(words, 20, Timeline().rich_style).text == " ── fell by 9,000: …"
+    assert paint_rule(words, 20, Timeline().rich_style).text == " ── recorded fell b…"
 
 
 def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> None:

@@ -96,7 +96,7 @@ def _causes(fit: Fit) -> list[Row]:
         return []
     causes = [*fit.causes, Cause("unexplained", fit.unexplained)]
     most = max(abs(cause.tokens) for cause in causes) or 1
-    found = [Row("why the estimate is off", note=f"{off}: what is more or less than estimated")]
+    found = [Row("why the estimate is off", note=f"{off}: tokens by cause")]
     for cause in causes:
         tokens, text = abs(cause.tokens), f"{cause.what}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:

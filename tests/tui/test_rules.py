@@ -100,7 +100,7 @@ def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> 
     rows.grow(made)
     assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
     assert [type(what) for _, what in rules_in(rows)] == [Drop, Compaction, Epoch]
-    rows.grow(made, DROP - 3)
+    rows.grow(made, CLEAR)
     assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
 
 

@@ -82,6 +82,18 @@ def test_other_sizes_of_the_window_are_said_where_there_is_room() -> None:
     assert "(or" not in "".join(text for text, _ in numbers(level, 0))
 
 
+async def test_how_far_the_estimate_is_off_pushes_no_number_out_of_the_header() -> None:
+    made, level = session(), Level(27_810, 16_608, 9_402, Window(200_000, "file"), OFF)
+    for width, off in ((120, False), (160, True)):
+        running = app(made)
+        async with running.run_test(size=(width, 44)) as pilot:
+            await settled(pilot)
+            header = running.screen.query_one(HeaderBar)
+            header._level = level
+            said = header.render().plain
+            assert "not in file 9,402" in said and ("below recorded" in said) == off
+
+
 @pytest.mark.parametrize("width", [40, 78, 118, 158])
 def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
     words = fit_words(OFF, width)

@@ -113,11 +113,12 @@ def _joined(line: list[Run]) -> list[Run]:
     return found
 
 
-def numbers(level: Level, detail: int, others: bool = False) -> list[Run]:
+def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -> list[Run]:
     """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is.
 
     Args:
         others: also say which other sizes the window could have.
+        off: also say how far the estimate is off.
     """
     size = window_size(level.window) if others else f"{level.window.tokens:,}"
     short = detail >= 2
@@ -136,7 +137,7 @@ def numbers(level: Level, detail: int, others: bool = False) -> list[Run]:
     if not short:
         runs[1] = (f" of {size} recorded ({percent(level.recorded / max(level.window.tokens, 1))})", MUTED)
     runs += [("   estimated " if not short else "  est. ", MUTED), (f"{level.estimated:,}", "")]
-    if level.fit and abs(level.fit.off) >= FAR_OFF and detail <= 1:
+    if off and level.fit and abs(level.fit.off) >= FAR_OFF and detail <= 1:
         side = "above" if level.fit.off > 0 else "below"
         runs.append((f" ({percent(abs(level.fit.off))} {side} recorded)", WARN))
     if level.not_in_file is not None and detail <= 1:

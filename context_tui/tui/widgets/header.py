@@ -22,6 +22,8 @@ from context_tui.tui.widgets.gauge import Level, gauge, numbers
 from context_tui.tui.widgets.recorded_line import Recorded, legend, line, recorded_of, request_at
 
 GAP, MIN_BAR = 3, 24
+WORDS = ((0, True, True), (0, False, True), (1, False, True), (1, False, False), (2, False, False), (3, False, False))
+"""What is said beside the bars, less and less: how short, whether other sizes of the window, and how far it is off."""
 
 
 def window_words(window: Window, width: int) -> str:
@@ -116,8 +118,9 @@ class HeaderBar(Widget):
         """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
         assert self._level is not None
         found: tuple[int, list[Run], list[Run]] = (0, [], [])
-        for detail, others in ((0, True), (0, False), (1, False), (2, False), (3, False)):
-            beside = legend(self._recorded, self._level.window.tokens, detail), numbers(self._level, detail, others)
+        for detail, others, off in WORDS:
+            beside_line = legend(self._recorded, self._level.window.tokens, detail)
+            beside = beside_line, numbers(self._level, detail, others, off)
             found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
             if found[0] >= max(MIN_BAR, width // 3):
                 break

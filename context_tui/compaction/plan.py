@@ -70,6 +70,11 @@ Why = Callable[[int, int | None], str]
 Prepare = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 """Turns the head's messages into what the summarizer is sent."""
 
+GONE = {
+    "recorded": "kept: cleared before, recorded",
+    "inferred": "kept: cleared before, inferred from a drop of the recorded size",
+}
+"""The reason for a result that is out of the context already, by how that is known."""
 PAST = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
 
 
@@ -186,7 +191,8 @@ class Plan:
         if change:
             what = PAST[change.action]
             return Verdict(what, f"{what}: {self.tokens_of(block or 0):,} tokens become {change.body.size // 4:,}")
-        return Verdict("kept", self.kept(position, block))
+        body = self.context.replaced.get(block) if block is not None else None
+        return Verdict("kept", GONE[body.known] if body and body.known else self.kept(position, block))
 
     def verdict(self, message: int, block: int | None = None) -> Verdict:
         """The verdict on a message of the context, or on its block with this ordinal."""

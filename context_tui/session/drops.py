@@ -120,8 +120,12 @@ def _factors(facts: Facts, row: int) -> Factors | None:
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
     """Whether request *row* read more from the cache than there was before *block*, which then was still there."""
-    sent = bisect_right(facts.request_message, facts.block_message[block])
-    return facts.requests[row].cache_read > facts.requests[sent].context
+    message = facts.block_message[block]
+    sent = bisect_right(facts.request_message, message) - 1
+    if sent < 0:
+        return False
+    since = sum(content_of(facts, range(facts.request_message[sent], message)).tokens)
+    return facts.requests[row].cache_read > facts.requests[sent].context + 2 * since + ALIKE
 
 
 def _base_changed(facts: Facts, row: int) -> bool:

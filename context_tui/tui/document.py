@@ -40,6 +40,7 @@ class Subject:
     limit: int = LIMIT
     note: str = ""
     belief: str = ""
+    rules: tuple[str, ...] = ()  # what happened to the context right here
 
     @property
     def rows(self) -> list[int]:
@@ -50,6 +51,7 @@ class Subject:
 def pieces(subject: Subject) -> Iterator[Part]:
     """The whole document."""
     facts = subject.session.facts
+    yield from (Part(text, "rule") for text in subject.rules)
     yield from _fate(subject)
     for text in filter(None, (subject.note, subject.belief)):
         yield Part(text, "muted")
@@ -77,7 +79,7 @@ def _fate(subject: Subject) -> Iterator[Part]:
     if mark.word in ("kept", "protected"):
         yield Part(f"kept: {reason}", "kept")
     elif mark.word in ("before", "after"):
-        yield Part(about, "muted")
+        yield Part(mark.reason, "muted")
     else:
         yield Part(f"{mark.glyph} {about}: {reason}" if reason != about else about, mark.word)
     change = subject.plan.changes.get(subject.spot.block) if subject.plan else None

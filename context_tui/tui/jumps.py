@@ -1,4 +1,6 @@
-"""The points of a session worth planning as of: its peak, where the trigger begins to fire, recorded compactions."""
+"""The points of a session worth planning as of: its peak, where the trigger begins to fire, and what happened to the
+context: compactions, clears and drops of the recorded size.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from context_tui.session.session import Session
+from context_tui.tui.rules import before, rules_of
 
 
 class Jump(NamedTuple):
@@ -24,16 +27,13 @@ def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None 
         acts: where it fires and changes something, if it changes nothing at the first of these.
     """
     found: dict[int, list[str]] = {}
-    facts = session.facts
     for number, at in enumerate(fires):
         idle = ", but changes nothing yet" if acts is not None and at == fires[0] else ""
         found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
     if acts is not None:
         found.setdefault(acts, []).append("it changes something here" if acts in fires else f"{policy} acts here")
-    for compaction in facts.compactions:
-        if compaction.message <= session.length:
-            what = "compaction" if compaction.kind == "full" else "clearing of results"
-            found.setdefault(compaction.message, []).append(f"just before the recorded {what}")
+    for rule in rules_of(session):
+        found.setdefault(rule.message, []).append(before(rule))
     if peak := peak_of(session):
         found.setdefault(peak[0], []).append(
             f"the next request, of message {peak[0]:,}, is the peak: {peak[1]:,} tokens recorded"

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from context_tui.compaction.plan import Plan
 from context_tui.session.context import Context
+from context_tui.session.epochs import epoch_at
+from context_tui.session.facts import MessageFlag
 from context_tui.tokens.measured import measured
 
 
@@ -36,9 +38,14 @@ ABOUT = {
     "summarised": "a summary would stand in its place",
     "dropped": "would be dropped",
     "protected": "kept, as it is recent",
-    "before": "not in this context: it was compacted away before",
+    "gone": "gone from this context",
+}
+OUTSIDE = {
+    "start": "not in this context",
+    "compaction": "not in this context: it was compacted away before",
+    "clear": "not in this context: the context was cleared since (/clear)",
+    "unsent": "not in this context: it was never sent to the model",
     "after": "not in this context: it comes after the point",
-    "gone": "cleared by the recorded session itself",
 }
 _RECENT = ("kept: within", "kept: in the tail", "kept: the newest")
 
@@ -50,6 +57,7 @@ class Marker:
         self.context, self.plan = context, plan
         order = context.order
         self._range = order if isinstance(order, range) and order.step == 1 else None
+        self._epoch = epoch_at(context.facts, context.at)
 
     def position(self, message: int) -> int:
         """Position of a message in the context, or -1."""
@@ -62,7 +70,7 @@ class Marker:
         position = self.position(message)
         if position < 0:
             word = "after" if message >= self.context.at else "before"
-            return Mark(GLYPHS[word], word, ABOUT[word])
+            return Mark(GLYPHS[word], word, OUTSIDE[self._why_outside(message)])
         if self.plan is None:
             return NO_MARK
         row = block if block >= 0 else None
@@ -74,3 +82,10 @@ class Marker:
             elif any(plan.kept(position, row).startswith(_RECENT) for plan in self.plan.steps or (self.plan,)):
                 word = "protected"
         return Mark(GLYPHS.get(word, "?"), word, verdict.reason)
+
+    def _why_outside(self, message: int) -> str:
+        """Why a message is not in the context."""
+        if message >= self.context.at:
+            return "after"
+        unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
+        return "unsent" if unsent else self._epoch.cause

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from pathlib import PurePath
 
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
-from context_tui.tokens.fit import FAR_OFF, fit_at
+from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
 from context_tui.tui.jumps import Jump
+from context_tui.tui.sizes import fit_words
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
 FIRST_RUN = "1–7 choose a policy, ←→ its value, } goes to where it first fires, ? helps"
 DEMO = "a sample session: ←→ moves the setting, 1–7 choose a policy, a applies it to a copy, ? lists all keys"
-
-_fit = lru_cache(maxsize=8)(fit_at)
 
 
 def reading(session: Session, progress: float) -> str:
@@ -32,8 +31,28 @@ def unreadable(session: Session) -> str:
     return f"{plural(count, 'problem')} in the file: not all of it could be read"
 
 
-def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
-    """What to know about a view of which *shown* rows are listed; *points* are those worth planning as of."""
+def branches(session: Session, width: int) -> str:
+    """What lies on branches that were left by a rewind, and how one is opened, in *width* cells; empty without any."""
+    left = session.facts.branches
+    if not left:
+        return ""
+    messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
+    what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
+    where = "a branch that was left" if len(left) == 1 else f"{len(left):,} branches that were left"
+    short = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
+    named = f"{PurePath(session.info.path).name}#{left[0].id}"
+    opens = f"context-tui {named} opens {'it' if len(left) == 1 else 'the first'}"
+    words = (f"{what} on {where} by a rewind   {opens}", f"{what} on {short}: {named}")
+    return next((each for each in words if len(each) <= width), f"{what} on {short}: #{left[0].id}")
+
+
+def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = None, width: int = 200) -> str:
+    """What to know about a view of which *shown* rows are listed, in about *width* cells.
+
+    Args:
+        points: those worth planning as of.
+        fit: of the view's context, once it is known.
+    """
     session, context = view.session, view.context
     if not len(session):
         return "no messages in this session"
@@ -50,10 +69,10 @@ def notice(view: View, shown: int, points: Sequence[Jump]) -> str:
         return f"planned as of message {view.at:,}{why}   . goes back to the end"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
-    fit = _fit(session, context)
-    if fit and abs(fit.off) >= FAR_OFF:
-        side = "below" if fit.off < 0 else "above"
-        return f"the estimate is {abs(fit.off):.0%} {side} the {fit.recorded:,} tokens recorded: {fit.cause}"
+    if off := fit_words(fit, width):
+        return off
+    if left := branches(session, width):
+        return left
     turns = len(measured(context).turn_starts)
     if view.policy.startswith("defect") and turns < 3 and view.plan and not view.plan.changed:
         few = "a single turn" if turns == 1 else plural(turns, "turn")

@@ -1,16 +1,17 @@
-"""The lines of the timeline, as columns of numbers: one for each message, one for each tool result, one for each
-recorded compaction. They grow with the session and hold no text.
+"""The lines of the timeline, as columns of numbers: one for each message, one for each tool result, one for each rule
+between them. They grow with the session and hold no text.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from itertools import accumulate
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, zip_longest
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.rulers import IMAGE_TOKENS
+from context_tui.tui.rules import Rule, rules_of
 
 WHOLE = -1
 """In ``block``: the message itself, without its tool results."""
@@ -19,7 +20,7 @@ WHOLE = -1
 class Rows:
     """Parallel columns: ``message``, ``block`` (a row of facts, or ``WHOLE``, or a separator) and ``tokens``.
 
-    A separator has ``block`` -2 - n for compaction n. ``first`` is the first row of each message, ``turn`` the
+    A separator has ``block`` -2 - n for ``rules[n]``. ``first`` is the first row of each message, ``turn`` the
     number of the turn that it belongs to (from 1; 0 before the first). ``largest`` is the most tokens that a row has.
     """
 
@@ -30,7 +31,7 @@ class Rows:
         self.first = array("l")
         self.turn = array("l")
         self.largest = 1
-        self._compactions = 0
+        self.rules: list[Rule] = []
         self._sums = array("q")
 
     def __len__(self) -> int:
@@ -41,7 +42,7 @@ class Rows:
         other = Rows()
         for name in ("message", "block", "tokens", "first", "turn"):
             setattr(other, name, getattr(self, name)[:])
-        other.largest, other._compactions = self.largest, self._compactions
+        other.largest, other.rules = self.largest, self.rules
         return other
 
     @property
@@ -53,16 +54,17 @@ class Rows:
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
         """Follow a session that has grown, and changed from *revised_from* on."""
-        facts, start = session.facts, len(self.first)
-        if start == session.length and revised_from is None:
+        facts, start, rules = session.facts, len(self.first), rules_of(session)
+        pairs = (pair for pair in zip_longest(self.rules, rules) if pair[0] != pair[1])
+        changed = min((rule.message for rule in next(pairs, ()) if rule), default=session.length)
+        if start == session.length and revised_from is None and changed >= start:
             return
-        fresh = [compaction.message for compaction in facts.compactions[self._compactions :]]
-        self._compactions = len(facts.compactions)
-        self._cut(min([start, *fresh] if revised_from is None else [start, revised_from, *fresh]))
-        at: dict[int, int] = {}
-        for number, compaction in enumerate(facts.compactions):
-            if compaction.message >= len(self.first):
-                at.setdefault(compaction.message, number)
+        self.rules = rules
+        self._cut(min(start, changed, start if revised_from is None else revised_from))
+        at: dict[int, list[int]] = {}
+        for number, rule in enumerate(rules):
+            if rule.message >= len(self.first):
+                at.setdefault(rule.message, []).append(number)
 
         kind, size, following = facts.kind, facts.size, facts.block_next
         result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, MessageFlag.TURN_START
@@ -72,9 +74,9 @@ class Rows:
         for message in range(len(self.first), session.length):
             turn += bool(facts.flags[message] & turn_start)
             self.turn.append(turn)
-            if message in at:
+            for number in at.get(message, ()):
                 add_message(message)
-                add_block(-2 - at[message])
+                add_block(-2 - number)
                 add_tokens(0)
             self.first.append(len(self.message))
             row, rest, has_rest, results = facts.first_block[message], 0, False, []
@@ -103,12 +105,17 @@ class Rows:
         """Forget the rows from *message* on."""
         if message < len(self.first):
             row = self.first[message]
-            if row and self.block[row - 1] < WHOLE:
+            while row and self.block[row - 1] < WHOLE:
                 row -= 1
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
             self._sums = array("q")
             del self.first[message:], self.turn[message:]
+
+    def rules_at(self, message: int) -> list[Rule]:
+        """The rules above a message."""
+        start = bisect_left(self.rules, message, key=lambda rule: rule.message)
+        return self.rules[start : bisect_right(self.rules, message, key=lambda rule: rule.message)]
 
     def row_of(self, message: int, block: int = WHOLE) -> int:
         """The row of a message, or of one of its blocks where that has a row of its own."""

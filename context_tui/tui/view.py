@@ -19,6 +19,7 @@ from context_tui.policies.moment import Moment, moment_of
 from context_tui.policies.registry import POLICIES, params_for
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.session.window import Window
 from context_tui.tui.filters import EVERYTHING, Filter
 
 CHAIN, MANUAL = "chain", "manual"
@@ -62,6 +63,11 @@ class View:
     def context(self) -> Context:
         """The context at the point."""
         return self.session.context_at(self.point)
+
+    @property
+    def window(self) -> Window:
+        """The context window at the point, which is that of the model in use there."""
+        return self.session.window_at(self.point)
 
     @property
     def plan(self) -> Plan | None:
@@ -190,7 +196,7 @@ def _key(values: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=4)
 def _moment(session: Session, point: int) -> Moment:
     """What a runtime would know; whatever it would do, a plan is made."""
-    return moment_of(session.context_at(point), session.window, len(session), forced=True)
+    return moment_of(session.context_at(point), session.window_at(point), len(session), forced=True)
 
 
 @lru_cache(maxsize=24)

@@ -10,7 +10,7 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from context_tui.session.facts import Compaction, Usage
+from context_tui.session.facts import Compaction, Kind, Role, Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
@@ -45,14 +45,39 @@ def session(turns: int = 6, steps: int = 3, *, usage: bool = True, compacted: bo
     made = from_messages(conversation(turns, steps))
     facts = made.facts
     facts.model = "claude-sonnet-4-5"
+    begun = (turns - 3) * (2 + 2 * steps) if compacted else 0
     if compacted:
-        length = 2 + 2 * steps
-        facts.add_compaction(Compaction((turns - 3) * length, "full", "auto", 120_000))
+        facts.add_compaction(Compaction(begun, "full", "auto", 120_000))
     if usage:
         for message in range(1, len(made), 2):
-            facts.add_request(message, Usage(fresh=10, cache_read=9_000 + message * 400, output=20))
+            size = 9_500 + (message - begun) * 400 if message > begun > 0 else 9_000 + message * 400
+            facts.add_request(message, Usage(fresh=10, cache_read=size, output=20))
     info = SessionInfo("/tmp/refactor-auth.jsonl", "claude-code")
     return Session(facts, made.content, info, len(made))
+
+
+DROP, CLEAR = 33, 56
+"""The reply at which the eventful session's recorded context falls, and the message at which its context is cleared."""
+
+
+def eventful() -> Session:
+    """Ten turns: the first eleven results vanish without a record, at the fifth turn's first reply; then a /clear."""
+    made = from_messages(conversation(10, 3))
+    facts = made.facts
+    facts.model = "claude-sonnet-4-5"
+    facts.begin_epoch(CLEAR, "clear")
+    results = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT]
+    size = 9_000.0
+    for message in range(len(made)):
+        if message == CLEAR:
+            size = 9_000.0
+        if message == DROP:
+            size -= sum(1.2 * (facts.size[row] // 4) - 9 for row in results[:11])
+        if facts.role[message] == Role.ASSISTANT:
+            facts.add_request(message, Usage(fresh=10, cache_read=round(size) - 10, output=20))
+            size += 60
+        size += sum(1.2 * (facts.size[row] // 4) for row in facts.blocks_of(message))
+    return Session(facts, made.content, SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"), len(made))
 
 
 def file_of(path: Path, messages: list[Message]) -> SessionInfo:

@@ -18,7 +18,18 @@ from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.gauge import LOOKS, Level, gauge, numbers, segments
 from context_tui.tui.widgets.header import HeaderBar
-from context_tui.tui.widgets.recorded_line import Recorded, columns, first_at, line, recorded_of, request_at
+from context_tui.tui.widgets.recorded_line import (
+    EPOCH,
+    FALL,
+    Column,
+    Gap,
+    Recorded,
+    columns,
+    first_at,
+    line,
+    recorded_of,
+    request_at,
+)
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
@@ -54,14 +65,15 @@ class Header(Alone):
 def recordings(draw: st.DrawFn) -> Recorded:
     """Requests with some epochs."""
     tokens = draw(st.lists(st.integers(0, 200_000), max_size=300))
-    epochs = draw(st.sets(st.integers(1, max(len(tokens) - 1, 1)), max_size=6)) if len(tokens) > 1 else set()
-    return Recorded(tokens, range(0, 2 * len(tokens), 2), sorted(epochs))
+    rows = draw(st.sets(st.integers(1, max(len(tokens) - 1, 1)), max_size=6)) if len(tokens) > 1 else set()
+    gaps = [Gap(row, 2 * row, draw(st.sampled_from((EPOCH, FALL)))) for row in sorted(rows)]
+    return Recorded(tokens, range(0, 2 * len(tokens), 2), gaps)
 
 
 @given(recordings(), st.integers(1, 120))
 def test_columns_cover_every_request_once_and_keep_the_peak(recorded: Recorded, width: int) -> None:
     found = columns(recorded, width)
-    drawn = [column for column in found if column]
+    drawn = [column for column in found if isinstance(column, Column)]
     assert len(found) <= width
     assert [row for column in drawn for row in range(column.first, column.end)] == list(range(len(recorded.tokens)))
     assert max((column.tokens for column in drawn), default=0) == max(recorded.tokens, default=0)
@@ -74,12 +86,12 @@ def test_the_line_fits_and_marks_the_point(recorded: Recorded, width: int, at: i
     assert drawn.count("◆") == (1 if any(message >= at for message in recorded.messages) else 0)
     for cell in range(width):
         message = request_at(recorded, width, at, cell)
-        assert (message is None) == (cell >= len(drawn) or drawn[cell] in "◆│")
+        assert (message is None) == (cell >= len(drawn) or drawn[cell] == "◆")
 
 
 def test_dips_survive_downsampling() -> None:
     recorded = Recorded([1_000, 100_000] * 200, range(400), ())
-    values = [column.tokens for column in columns(recorded, 20) if column]
+    values = [column.tokens for column in columns(recorded, 20) if isinstance(column, Column)]
     assert min(values) == 1_000 and max(values) == 100_000
 
 
@@ -90,8 +102,9 @@ def test_ticks_name_the_message_that_first_reached_them() -> None:
 
 def test_epochs_come_from_the_recorded_compactions() -> None:
     recorded = recorded_of(SESSION)
-    (start,) = recorded.epochs
-    assert recorded.messages[start - 1] < SESSION.facts.compactions[0].message <= recorded.messages[start]
+    (gap,) = recorded.gaps
+    assert gap.message == SESSION.facts.compactions[0].message and gap.glyph == EPOCH
+    assert recorded.messages[gap.request - 1] < gap.message <= recorded.messages[gap.request]
 
 
 PARTS = st.dictionaries(st.sampled_from(sorted(LOOKS)), st.integers(0, 100_000))

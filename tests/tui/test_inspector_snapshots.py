@@ -13,7 +13,7 @@ from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.view import Spot
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import until
-from tests.tui.inspecting import inspector, session, settled
+from tests.tui.inspecting import CLEAR, DROP, eventful, inspector, session, settled
 
 Snap = Callable[..., bool]
 Steps = Callable[[Pilot[Any]], Awaitable[None]]
@@ -75,6 +75,18 @@ def test_as_of_a_compaction(snap_compare: Snap) -> None:
     """Rows before the compaction and after the point are dim with < and >; a rule says where it was compacted."""
     app = ContextTuiApp(session(compacted=True))
     assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", spot=Spot(36)))
+
+
+def test_a_drop(snap_compare: Snap) -> None:
+    """A mark in the recorded line, a rule above the reply at which it shows, and words for it in the detail."""
+    app = ContextTuiApp(eventful())
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(DROP)))
+
+
+def test_a_clear(snap_compare: Snap) -> None:
+    """80 x 24, as of just before /clear: its rule, and the recorded line begins anew behind the point."""
+    app = ContextTuiApp(eventful())
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after("as_of", spot=Spot(CLEAR)))
 
 
 def test_summarised(snap_compare: Snap) -> None:

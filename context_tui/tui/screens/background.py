@@ -18,10 +18,9 @@ from context_tui.policies.moment import Moment
 from context_tui.policies.registry import POLICIES, params_for
 from context_tui.session.context import context_at
 from context_tui.session.session import SessionInfo
-from context_tui.tokens.breakdown import Breakdown, breakdown
-from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.loading import read
 from context_tui.tui.searching import search
+from context_tui.tui.sizes import Sizes, sizes_of
 from context_tui.tui.text import Reader
 from context_tui.tui.view import Spot, View
 
@@ -39,11 +38,11 @@ class Fires(Message):
 
 
 @dataclass
-class Parts(Message):
-    """The breakdown of the view's context."""
+class Measured(Message):
+    """The sizes of the view's context."""
 
     view: View
-    parts: Breakdown
+    sizes: Sizes
 
 
 @dataclass
@@ -137,10 +136,10 @@ class Background(Screen[None]):
             if acts is not None and acts != found[0]:
                 self.post_message(Fires(view, found, acts))
 
-    @work(thread=True, exclusive=True, group="parts", exit_on_error=False, description="break the context down")
+    @work(thread=True, exclusive=True, group="sizes", exit_on_error=False, description="break the context down")
     def break_down(self, view: View) -> None:
-        """Posts ``Parts``."""
-        self.post_message(Parts(view, breakdown(view.context, not_in_file(view.session))))
+        """Posts ``Measured``."""
+        self.post_message(Measured(view, sizes_of(view, pause=0.001)))
 
     @work(thread=True, exclusive=True, group="curve", exit_on_error=False, description="plan for many values")
     def draw_curve(self, view: View, name: str, values: Sequence[Any]) -> None:

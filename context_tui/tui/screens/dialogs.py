@@ -13,15 +13,25 @@ from context_tui.tui.screens.prompts import InputPrompt, quit_prompt
 from context_tui.tui.screens.steering import Steering
 from context_tui.tui.text import result_text
 from context_tui.tui.view import Spot
+from context_tui.tui.widgets.gauge import window_size
 from context_tui.tui.widgets.parameters import ParameterPanel
 from context_tui.tui.widgets.sliders import parse
 from context_tui.tui.widgets.timeline import Timeline
 
 _NOTES = (
-    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared by the recording itself; "
+    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . gone already (cleared before); "
     "< before this context, > after the point that is planned as of.",
+    "In the line of recorded sizes: │ a context begins anew, ▾ the recorded context fell, ◆ what is planned as of.",
     "Sizes are estimates (bytes / 4) unless they say recorded. Drag with shift held to select text with the terminal.",
 )
+SOURCES = {
+    "given": "given by you",
+    "file": "from the file",
+    "model": "by the model",
+    "inferred": "inferred from what was recorded",
+    "assumed": "assumed",
+}
+"""Where the size of a window is from."""
 
 
 class Dialogs(Steering):
@@ -50,13 +60,10 @@ class Dialogs(Steering):
     @work
     async def action_window(self) -> None:
         """Ask for the size of the window."""
-        window = self.view.session.window
-        prompt = InputPrompt(
-            "Context window in tokens",
-            f"now {window.tokens:,} ({window.source}); 200k and 1m are understood, empty takes what the file says",
-            str(window.tokens),
-            check=window_tokens,
-        )
+        window = self.view.window
+        now = f"now {window_size(window)}, {SOURCES[window.source]}"
+        hint = f"{now}; 200k and 1m are understood, empty takes what the file says"
+        prompt = InputPrompt("Context window in tokens", hint, str(window.tokens), check=window_tokens)
         answer = await self.app.push_screen_wait(prompt)
         if answer is not None:
             self.show(self.view.with_window(window_tokens(answer)))

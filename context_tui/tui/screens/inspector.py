@@ -18,7 +18,6 @@ from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import sanitize_line
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tokens.breakdown import Breakdown
 from context_tui.tui import notices
 from context_tui.tui.document import Subject
 from context_tui.tui.hunt import Hunt
@@ -27,8 +26,10 @@ from context_tui.tui.listing import listed
 from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.requests import about_request
 from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rules import about
 from context_tui.tui.screens.inspector_keys import KEYS
 from context_tui.tui.screens.reacting import Reacting
+from context_tui.tui.sizes import Sizes
 from context_tui.tui.text import Reader, kind_word, line, plural
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.breakdown import BreakdownView
@@ -67,7 +68,7 @@ class InspectorScreen(Reacting):
         self.marker = Marker(self.view.context, None)
         self._listed: array[int] | None = None
         self._listed_for: object = None
-        self._parts: tuple[object, Breakdown] | None = None
+        self._sizes: tuple[object, Sizes] | None = None
         self._fires: tuple[object, list[int]] | None = None
         self._acts: int | None = None
         self._told = ""
@@ -166,10 +167,27 @@ class InspectorScreen(Reacting):
 
     def draw_header(self) -> None:
         """Show what is open and how full its window is, where that has changed."""
-        context, parts = self.view.context, self.parts
-        if (context, parts, self.view.session) != self._header:
-            self._header = (context, parts, self.view.session)
-            self.query_one(HeaderBar).show(self.view.session, context, parts.by_category if parts else None)
+        session, context, sizes = self.view.session, self.view.context, self.sizes
+        if (context, sizes, session) != self._header:
+            self._header = (context, sizes, session)
+            parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
+            self.query_one(HeaderBar).show(session, context, parts, fit=fit)
+
+    def draw_sizes(self) -> None:
+        """Show the sizes of the context wherever they are told."""
+        self.draw_header()
+        if self.sizes is not None:
+            self.query_one(BreakdownView).show(self.view.context, self.sizes)
+        self.draw_notice()
+
+    def draw_notice(self) -> None:
+        """Say what is unusual about the view, or what to press first."""
+        fit, width = self.sizes.fit if self.sizes else None, self.size.width - 2
+        words = notices.notice(self.view, self.query_one(Timeline).count, self.points, fit, width)
+        hint = notices.DEMO if self.asked.demo else notices.FIRST_RUN
+        hint = hint if self.fresh and not words and not self.has_class("-low") else ""
+        self.tell(words or hint)
+        self.query_one("#notice").set_class(bool(hint), "-hint")
 
     def later(self) -> None:
         """Draw the rest soon."""
@@ -180,25 +198,17 @@ class InspectorScreen(Reacting):
     def _rest(self) -> None:
         view = self.view
         self.draw_detail()
-        context, parts = view.context, self.parts
-        self.draw_header()
         self.query_one(Scoreboard).show(score_rows(view.plan_of), view.policy)
         rows, plan = self.rows, view.plan
-        first = min(context.order, default=0)
+        first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
         self.seen()
-        if parts is None:
+        if self.sizes is None:
             self.break_down(view)
-        else:
-            self.query_one(BreakdownView).show(context, parts)
         if self.fires is None:
             self.find_fires(view)
         self.ask_for_curve()
-        words = notices.notice(view, self.query_one(Timeline).count, self.points)
-        hint = notices.DEMO if self.asked.demo else notices.FIRST_RUN
-        hint = hint if self.fresh and not words and not self.has_class("-low") else ""
-        self.tell(words or hint)
-        self.query_one("#notice").set_class(bool(hint), "-hint")
+        self.draw_sizes()
 
     def seen(self) -> None:
         """Show on the map what is in sight."""
@@ -237,7 +247,9 @@ class InspectorScreen(Reacting):
         tokens = self.rows.tokens[row] if row < len(self.rows) and self.rows.block[row] >= WHOLE else 0
         mark = NO_MARK if self.reading else self.marker.mark(*spot)
         note = about_request(self.view.session, spot)
-        subject = Subject(self.view.session, spot, self.reader.blocks(spot.message), mark, self.view.plan, note=note)
+        rules = tuple(text for rule in self.rows.rules_at(spot.message) for text in about(facts, rule))
+        blocks = self.reader.blocks(spot.message)
+        subject = Subject(self.view.session, spot, blocks, mark, self.view.plan, note=note, rules=rules)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
 
     def tell(self, words: str) -> None:
@@ -256,13 +268,13 @@ class InspectorScreen(Reacting):
         return self.query_one(Timeline).spot
 
     @property
-    def parts(self) -> Breakdown | None:
-        """The breakdown of this context, once it is there."""
-        return self._parts[1] if self._parts and self._parts[0] is self.view.context else None
+    def sizes(self) -> Sizes | None:
+        """The sizes of this context, once they are there."""
+        return self._sizes[1] if self._sizes and self._sizes[0] == (self.view.session, self.view.point) else None
 
-    def keep_parts(self, view: View, parts: Breakdown) -> None:
-        """Take a breakdown that was computed for a view."""
-        self._parts = (view.context, parts)
+    def keep_sizes(self, view: View, sizes: Sizes) -> None:
+        """Take the sizes that were computed for a view."""
+        self._sizes = ((view.session, view.point), sizes)
 
     @property
     def fires(self) -> list[int] | None:

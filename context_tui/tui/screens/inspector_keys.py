@@ -11,6 +11,8 @@ def _key(keys: str, action: str, description: str, name: str, tooltip: str, disp
     return Binding(keys, action, description, show=display is not None, key_display=display, id=name, tooltip=tooltip)
 
 
+_POINT = "peak, first fire, compaction, clear or drop"
+
 KEYS: list[BindingType] = [
     # First, so that it stays in sight in a narrow footer.
     _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
@@ -32,8 +34,8 @@ KEYS: list[BindingType] = [
     _key("shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected setting by ten steps"),
     _key("shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected setting by ten steps"),
     _key("full_stop", "as_of", "as of", "as-of", "Plan as of the selected message; again: as of the end", "."),
-    _key("right_curly_bracket", "jump(1)", "jump", "jump-next", "Go to the next peak, first fire or compaction", "{ }"),
-    _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", "Go to the previous peak, fire or compaction"),
+    _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
+    _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
     _key("a", "apply", "apply", "apply", "Carry the plan out; the recording stays as it is", "a"),
     _key("slash", "find", "find", "find", "Find a text anywhere in the session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),

@@ -13,14 +13,14 @@ from textual.worker import Worker, WorkerState
 
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
-from context_tui.tokens.breakdown import Breakdown
 from context_tui.tui import notices
 from context_tui.tui.hunt import Hunt
 from context_tui.tui.loading import Failed, Read
 from context_tui.tui.rows import Rows
-from context_tui.tui.screens.background import Blocks, Curve, Fires, Parts
+from context_tui.tui.screens.background import Blocks, Curve, Fires, Measured
 from context_tui.tui.screens.dialogs import Dialogs
 from context_tui.tui.searching import Found
+from context_tui.tui.sizes import Sizes
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
@@ -79,8 +79,12 @@ class Reacting(Dialogs):
         """Have the curve of the selected setting drawn."""
 
     @abstractmethod
-    def keep_parts(self, view: View, parts: Breakdown) -> None:
-        """Take a breakdown that was computed for a view."""
+    def keep_sizes(self, view: View, sizes: Sizes) -> None:
+        """Take the sizes that were computed for a view."""
+
+    @abstractmethod
+    def draw_sizes(self) -> None:
+        """Show the sizes of the context wherever they are told."""
 
     @abstractmethod
     def keep_fires(self, view: View, points: list[int], acts: int | None) -> None:
@@ -205,12 +209,11 @@ class Reacting(Dialogs):
 
     # Where did it go
 
-    @on(Parts)
-    def _parts_known(self, event: Parts) -> None:
-        self.keep_parts(event.view, event.parts)
-        if event.view.context is self.view.context:
-            self.draw_header()
-            self.query_one(BreakdownView).show(self.view.context, event.parts)
+    @on(Measured)
+    def _sizes_known(self, event: Measured) -> None:
+        self.keep_sizes(event.view, event.sizes)
+        if event.view.session is self.view.session and event.view.point == self.view.point:
+            self.draw_sizes()
 
     def action_breakdown(self) -> None:
         """Show where the context went, or the message again."""

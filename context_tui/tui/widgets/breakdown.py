@@ -16,13 +16,15 @@ from textual.visual import Visual
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tokens.breakdown import Breakdown
+from context_tui.tui.sizes import Sizes
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
 from context_tui.tui.widgets.gauge import LOOKS
 
 COUNT = 22
+RECORDED, SHORT, WIDE = 19, 12, 70
+"""Cells of the column of recorded sizes: from a width of WIDE on, and in less."""
 
 
 def _words(row: Row, width: int, call: str) -> str:
@@ -32,6 +34,9 @@ def _words(row: Row, width: int, call: str) -> str:
     if row.kind == "message" and row.value:
         tool = safe(row.text, width)
         return f"{tool} {short_path(row.value, width - cell_len(tool) - 1)}".rstrip()
+    if row.category and cell_len(row.text) > width and not call:
+        look = LOOKS[row.category]
+        return look.name if cell_len(look.name) <= width else safe(look.short, width)
     return safe(call or row.text, width)
 
 
@@ -41,18 +46,11 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False, call: str = 
     *call* is what a result answers, in a line, where that is known.
     """
     if row.tokens is None:
-        text = safe(row.text, width - 2)
-        if not row.note:
-            return pad([("  ", ""), (text, MUTED)], width)
-        title: list[Run] = [(f" {text}", f"bold {HUE}"), (f"  {row.note}", MUTED)]
-        return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
+        return _heading(row, width)
     ends: list[Run] = [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
-    room = width - 2 - cells(ends)
-    count = COUNT if room >= COUNT + 20 else 10 if room >= 30 else 0
-    name = max(26, (room - count) * 9 // 20)
-    size = room - count - name - 2
-    if size < 8:
-        name, size = room - count, 0
+    if row.recorded:
+        ends.append((row.recorded.rjust(_recorded(width)), ""))
+    name, count, size = _widths(width, cells(ends), counts=not row.recorded)
     often = row.count if len(row.count) <= count else row.count.partition(", ")[0] if count else ""
     name += count - len(often)  # what a count leaves is the name's
     fit = name - 2 if often else name
@@ -65,6 +63,38 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False, call: str = 
         filled, rest = bar(row.bar, size, glyph, "·" if look else "─")
         runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
     return pad(runs, width)
+
+
+def _recorded(width: int) -> int:
+    """Cells of the column of recorded sizes."""
+    return RECORDED if width >= WIDE else SHORT
+
+
+def _widths(width: int, ends: int, counts: bool = True) -> tuple[int, int, int]:
+    """Cells for the name, the count and the bar, beside the numbers, which take *ends*."""
+    room = width - 2 - ends
+    count = 0 if not counts else COUNT if room >= COUNT + 20 else 10 if room >= 30 else 0
+    name = max(26, (room - count) * 9 // 20)
+    size = room - count - name - 2
+    return (name, count, size) if size >= 8 else (room - count, count, 0)
+
+
+def _heading(row: Row, width: int) -> list[Run]:
+    """A heading with a rule, or a line of words; over two columns of numbers it names them."""
+    if not row.note:
+        return pad([("  ", ""), (safe(row.text, width - 2), MUTED)], width)
+    title: list[Run] = [(f" {safe(row.text, width - 2)}", f"bold {HUE}")]
+    if not row.recorded:
+        title.append((f"  {row.note}", MUTED))
+        return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
+    size = _recorded(width)
+    name, count, _ = _widths(width, 17 + size, counts=False)
+    label = row.recorded if len(row.recorded) < size else row.recorded.rpartition(" ")[0]
+    columns: list[Run] = [(f" {row.note}", MUTED), ("share".rjust(7), MUTED), (label.rjust(size), MUTED)]
+    rule = max(2 + name + count + 10 - cells(title) - 1 - len(row.note) - 1, 0)
+    title = [*title, (" " + "─" * rule, MUTED), *columns]
+    left = width - cells(title) - 2
+    return pad([*title, (" " + "─" * left if left > 0 else "", MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
@@ -102,20 +132,19 @@ class BreakdownView(ScrollView, can_focus=True):
         self.ascii = ascii
         self.by_size = True
         self.rows: list[Row] = []
-        self._shown: tuple[Context, Breakdown] | None = None
+        self._shown: tuple[Context, Sizes] | None = None
 
-    def show(self, context: Context, parts: Breakdown) -> None:
+    def show(self, context: Context, sizes: Sizes) -> None:
         """Show the parts of a context."""
-        if self._shown is None or self._shown[0] is not context or self._shown[1] is not parts:
-            self._shown = context, parts
+        if self._shown is None or self._shown[0] is not context or self._shown[1] is not sizes:
+            self._shown = context, sizes
             self._list()
 
     def _list(self) -> None:
         """Make the rows of what is shown, in the order that is chosen."""
         if self._shown is None:
             return
-        context, parts = self._shown
-        self.rows = rows_of(context, parts, self.by_size)
+        self.rows = rows_of(*self._shown, self.by_size)
         self.virtual_size = Size(0, len(self.rows))
         self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
         self.refresh()

@@ -6,14 +6,16 @@ Pure, without Textual.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.tokens.breakdown import Breakdown, category_of
+from context_tui.tokens.fit import Cause, Fit
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import bytes4
+from context_tui.tui.sizes import Sizes, off_words
 from context_tui.tui.widgets.gauge import LOOKS
 
 OFFENDERS = 12
@@ -24,6 +26,7 @@ class Row:
     """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither.
 
     ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
+    ``recorded`` is what stands in the column of recorded sizes, where a section has one; its heading names that.
     """
 
     text: str
@@ -37,18 +40,23 @@ class Row:
     category: str = ""
     message: int = -1
     block: int = -1
+    recorded: str = ""
 
 
-def rows_of(context: Context, parts: Breakdown, by_size: bool = True) -> list[Row]:
+def rows_of(context: Context, sizes: Sizes, by_size: bool = True) -> list[Row]:
     """All sections with their headings, each largest first or in the order of the file."""
-    facts = context.facts
+    facts, parts = context.facts, sizes.parts
     total = sum(parts.by_category.values())
-    rows = [Row("by category", note="est. tokens")]
+    real = sizes.suggested.by_category if sizes.suggested else None
+    rows = [Row("by category", note="est. tokens", recorded="by recorded sizes" if real else "")]
     if not total:
         rows.append(Row("nothing in this context"))
-    rows += _sorted(_categories(parts, total), by_size)
+    rows += _sorted(_categories(parts, total, real), by_size)
+    if total and sizes.suggested and sizes.suggested.why:
+        rows.append(Row(f"by recorded sizes: cannot be said, {sizes.suggested.why}"))
     if parts.diagnosis:
         rows.append(Row(f"koda would say: {parts.diagnosis}"))
+    rows += _causes(sizes.fit) if sizes.fit else []
     tools = _sorted(_tools(facts, parts, total), by_size)
     rows += [Row("by tool", note="est. tokens of results"), *(tools or [Row("no tool was called")])]
     largest = _sorted(offenders(context, total), by_size)
@@ -56,8 +64,8 @@ def rows_of(context: Context, parts: Breakdown, by_size: bool = True) -> list[Ro
     reads = _sorted(_reads(facts, parts, total), by_size)
     return [
         *rows,
-        Row("read more than once", note="how often, est. tokens, and how many of these were not needed"),
-        *(reads or [Row("nothing was read twice")]),
+        Row("lines read more than once", note="reads, est. tokens, and how many of these were there already"),
+        *(reads or [Row("no line was read twice")]),
     ]
 
 
@@ -70,13 +78,30 @@ def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
     return [replace(row, bar=(row.tokens or 0) / largest) for _, row in found]
 
 
-def _categories(parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | None) -> Iterable[tuple[int, Row]]:
     for place, (name, look) in enumerate(LOOKS.items()):
         tokens = parts.by_category.get(name, 0)
-        if tokens:
+        if tokens or (real and real.get(name)):
+            recorded = "" if real is None else "unknown" if real.get(name) is None else f"{real[name]:,}"
             text = look.name + (" (recorded − estimated)" if name == "not_in_file" else "")
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
-            yield place, Row(text, kind, name, "", tokens, tokens / total, category=name)
+            share = tokens / total if total else 0.0
+            yield place, Row(text, kind, name, "", tokens, share, category=name, recorded=recorded)
+
+
+def _causes(fit: Fit) -> list[Row]:
+    """What the difference between the estimate and the recorded size comes from, where that is large."""
+    off = off_words(fit)
+    if not off:
+        return []
+    causes = [*fit.causes, Cause("unexplained", fit.unexplained)]
+    most = max(abs(cause.tokens) for cause in causes) or 1
+    found = [Row("why the estimate is off", note=f"{off}: tokens by cause")]
+    for cause in causes:
+        tokens, text = abs(cause.tokens), f"{cause.what}: {'less' if cause.tokens > 0 else 'more'}"
+        if tokens:
+            found.append(Row(text, tokens=tokens, share=tokens / fit.recorded, bar=tokens / most))
+    return found
 
 
 def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
@@ -122,7 +147,7 @@ def _named(facts: Facts, row: int, category: str) -> tuple[str, str]:
 
 def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
     places = {path: place for place, path in enumerate(facts.paths)}
-    for read in parts.duplicate_reads:
+    for read in (each for each in parts.duplicate_reads if each.wasted):
         share = read.wasted / total if total else 0.0
-        count = f"{read.count:,} times, {read.tokens:,}"
+        count = f"{read.count:,} reads, {read.tokens:,}"
         yield places[read.path], Row(read.path, "path", read.path, count, read.wasted, share)

@@ -27,7 +27,7 @@ IDLE = 0.04
 """Seconds for which a message is shown until what was believed before it is counted."""
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
-    *("cleared", "truncated", "summarised", "dropped", "found"),
+    *("cleared", "truncated", "summarised", "dropped", "found", "rule"),
 )
 
 
@@ -197,5 +197,5 @@ def _places(text: str, needle: str) -> list[int]:
 
 
 def _same(old: Subject, new: Subject) -> bool:
-    before, after = (old.session, old.spot, old.mark, old.belief), (new.session, new.spot, new.mark, new.belief)
+    before, after = ((each.session, each.spot, each.mark, each.belief, each.rules) for each in (old, new))
     return before == after and old.blocks is new.blocks

@@ -58,6 +58,12 @@ class Level:
         return self.estimated + (self.not_in_file or 0) if self.recorded is None else self.recorded
 
 
+def window_size(window: Window) -> str:
+    """A window's size, and the others that it could have as well."""
+    others = " or ".join(f"{tokens:,}" for tokens in window.others)
+    return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
+
+
 def segments(parts: Mapping[str, int], cells: int) -> list[tuple[str, int]]:
     """Categories with their cells, which add up to *cells*; what is too small for a cell lends it to its neighbour."""
     total = sum(parts.get(name, 0) for name in LOOKS)
@@ -107,9 +113,14 @@ def _joined(line: list[Run]) -> list[Run]:
     return found
 
 
-def numbers(level: Level, detail: int) -> list[Run]:
-    """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is."""
-    size = f"{level.window.tokens:,}"
+def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -> list[Run]:
+    """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is.
+
+    Args:
+        others: also say which other sizes the window could have.
+        off: also say how far the estimate is off.
+    """
+    size = window_size(level.window) if others else f"{level.window.tokens:,}"
     short = detail >= 2
     if level.recorded is None:
         estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]
@@ -126,7 +137,7 @@ def numbers(level: Level, detail: int) -> list[Run]:
     if not short:
         runs[1] = (f" of {size} recorded ({percent(level.recorded / max(level.window.tokens, 1))})", MUTED)
     runs += [("   estimated " if not short else "  est. ", MUTED), (f"{level.estimated:,}", "")]
-    if level.fit and abs(level.fit.off) >= FAR_OFF and detail <= 1:
+    if off and level.fit and abs(level.fit.off) >= FAR_OFF and detail <= 1:
         side = "above" if level.fit.off > 0 else "below"
         runs.append((f" ({percent(abs(level.fit.off))} {side} recorded)", WARN))
     if level.not_in_file is not None and detail <= 1:

@@ -22,6 +22,8 @@ from context_tui.tui.widgets.gauge import Level, gauge, numbers
 from context_tui.tui.widgets.recorded_line import Recorded, legend, line, recorded_of, request_at
 
 GAP, MIN_BAR = 3, 24
+WORDS = ((0, True, True), (0, False, True), (1, False, True), (1, False, False), (2, False, False), (3, False, False))
+"""What is said beside the bars, less and less: how short, whether other sizes of the window, and how far it is off."""
 
 
 def window_words(window: Window, width: int) -> str:
@@ -47,6 +49,8 @@ def title_line(
         (2, (plural(requests, "request"), MUTED)),
         (8, (window_words(window, width), WARN)),
     ]
+    if left := len(session.facts.branches):
+        ranks.insert(-1, (4, (plural(left, "rewound branch", "rewound branches"), MUTED)))
     if problems := len(session.facts.problems):
         ranks.insert(4, (8, (plural(problems, "problem"), WARN)))
     if session.origin:
@@ -75,7 +79,6 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._recorded = Recorded((), ())
         self._turns = 0
-        self._window = Window(0, "")
         self._at = 0
         self._live = False
         self._level: Level | None = None
@@ -99,48 +102,48 @@ class HeaderBar(Widget):
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
-            self._window = session.window
         usage = recorded_usage(context)
         self._at, self._live, self._parts = context.at, live, parts
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
             (parts or {}).get("not_in_file") or None,
-            self._window,
+            session.window_at(context.at),
             fit,
             bool(self._recorded.tokens),
         )
         self.refresh()
 
-    def _layout(self, width: int) -> tuple[int, int]:
-        """Cells of the bars, and how short the words beside them are."""
+    def _layout(self, width: int) -> tuple[int, list[Run], list[Run]]:
+        """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
         assert self._level is not None
-        words = 0
-        for detail in range(4):
-            beside = legend(self._recorded, self._level.window.tokens, detail), numbers(self._level, detail)
-            words = max(map(cells, beside)) + GAP
-            if width - words >= max(MIN_BAR, width // 3):
-                return width - words, detail
-        return max(width - words, 0), 3
+        found: tuple[int, list[Run], list[Run]] = (0, [], [])
+        for detail, others, off in WORDS:
+            beside_line = legend(self._recorded, self._level.window.tokens, detail)
+            beside = beside_line, numbers(self._level, detail, others, off)
+            found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
+            if found[0] >= max(MIN_BAR, width // 3):
+                break
+        return found
 
     def render(self) -> Content:
         """The three lines."""
         session, level, width = self.session, self._level, self.content_size.width
         if session is None or level is None or not width:
             return Content("")
-        size, detail = self._layout(width)
+        size, beside_line, beside_gauge = self._layout(width)
         top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, self._live, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
-        middle += [(" " * (size - cells(middle) + GAP), ""), *legend(self._recorded, level.window.tokens, detail)]
+        middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []
-        bottom += [(" " * GAP, ""), *numbers(level, detail)]
+        bottom += [(" " * GAP, ""), *beside_gauge]
         return Content("\n").join(content(clip(runs, width), self.ascii) for runs in (top, middle, bottom))
 
     def on_click(self, event: events.Click) -> None:
         """Go to the request that was clicked."""
         if self._level is None or event.y - self.gutter.top != 1:
             return
-        size, _ = self._layout(self.content_size.width)
+        size, *_ = self._layout(self.content_size.width)
         message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
         if message is not None:
             self.post_message(self.Jumped(message))

@@ -1,4 +1,4 @@
-"""The recorded context of every request as one line of blocks: epochs apart, the peak kept, the point marked.
+"""The recorded context of every request as one line of blocks: epochs apart, drops and the point marked, the peak kept.
 
 Pure. A column shows one request or a stretch of them: of its largest and smallest value the one that is further from
 the column before, so that peaks and the dips after a compaction both survive any width.
@@ -13,19 +13,34 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from context_tui.session.session import Session
-from context_tui.tui.widgets.draw import HUE, LEVELS, MUTED, WARN, Run
+from context_tui.tui.widgets.draw import BAD, HUE, LEVELS, MUTED, WARN, Run
 
 TICKS = (60, 70, 85)
 """Per cent of the window at which runtimes act."""
 
 
+EPOCH, FALL = "│", "▾"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that happened to the context before request ``request``, or showed there; ``message`` is where.
+
+    ``glyph`` is what is drawn between the columns: ``EPOCH`` where a context begins anew, ``FALL`` for a drop.
+    """
+
+    request: int
+    message: int
+    glyph: str = EPOCH
+
+
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Recorded tokens of each request, the message it ended at, and the first request of each later epoch."""
+    """Recorded tokens of each request, the message it ended at, and what happened between requests, in order."""
 
     tokens: Sequence[int]
     messages: Sequence[int]
-    epochs: Sequence[int] = ()
+    gaps: Sequence[Gap] = ()
 
     @cached_property
     def peak(self) -> int:
@@ -51,9 +66,10 @@ def recorded_of(session: Session) -> Recorded:
     facts = session.facts
     end = bisect_left(facts.request_message, session.length)
     messages = facts.request_message[:end]
-    starts = (bisect_left(messages, each.message) for each in facts.compactions if each.kind == "full")
-    epochs = sorted({start for start in starts if 0 < start < end})
-    return Recorded([usage.context for usage in facts.requests[:end]], messages, epochs)
+    found = [Gap(bisect_left(messages, drop.message), drop.message, FALL) for drop in session.drops]
+    found += (Gap(bisect_left(messages, each.message), each.message) for each in facts.epochs)
+    gaps = {gap.request: gap for gap in found if 0 < gap.request < end}
+    return Recorded([usage.context for usage in facts.requests[:end]], messages, [gaps[row] for row in sorted(gaps)])
 
 
 @dataclass(frozen=True)
@@ -66,20 +82,24 @@ class Column:
 
 
 @lru_cache(maxsize=8)
-def columns(recorded: Recorded, width: int) -> list[Column | None]:
-    """At most *width* columns in order; None between two epochs, as long as these leave most of the width."""
+def columns(recorded: Recorded, width: int) -> list[Column | Gap]:
+    """At most *width* columns in order, with the gaps between them as long as these leave most of the width."""
     count = len(recorded.tokens)
     if not count or width < 1:
         return []
-    epochs = list(recorded.epochs) if len(recorded.epochs) <= width // 4 else []
-    edges = [0, *epochs, count]
-    room = width - len(epochs)
-    found: list[Column | None] = []
+    gaps = list(recorded.gaps)
+    if len(gaps) > width // 4:
+        gaps = [gap for gap in gaps if gap.glyph == EPOCH]
+    if len(gaps) > width // 4:
+        gaps = []
+    edges = [0, *(gap.request for gap in gaps), count]
+    room = width - len(gaps)
+    found: list[Column | Gap] = []
     peak, before = recorded.peak, 0
     for number, (first, end) in enumerate(pairwise(edges)):
         if number:
-            found.append(None)
-        # Each epoch gets its share of the room, by where it starts and ends.
+            found.append(gaps[number - 1])
+        # Each stretch gets its share of the room, by where it starts and ends.
         share = end - first if count <= room else max(1, end * room // count - first * room // count)
         share = min(share, end - first, width - len(found))
         for index in range(share):
@@ -100,11 +120,12 @@ def line(recorded: Recorded, width: int, window: int, at: int) -> list[Run]:
     runs: list[Run] = []
     marked = ends
     for column in found:
-        if not marked and column is not None and column.end > point:
+        if not marked and _is_after(column, point, at):
             runs.append(("◆", f"bold {WARN}"))
             marked = True
-        if column is None:
-            runs.append(("│", MUTED))
+        if isinstance(column, Gap):
+            after = column.glyph == EPOCH or _is_after(column, point, at)
+            runs.append((column.glyph, MUTED if after else f"bold {BAD}"))
             continue
         style = MUTED if column.first >= point else WARN if column.tokens * 100 >= window * TICKS[0] else HUE
         runs.append((LEVELS[min(7, column.tokens * 8 // top)], style))
@@ -112,18 +133,25 @@ def line(recorded: Recorded, width: int, window: int, at: int) -> list[Run]:
 
 
 def request_at(recorded: Recorded, width: int, at: int, cell: int) -> int | None:
-    """The message of the largest request under a cell of the line."""
+    """The message of the largest request under a cell of the line, or of what happened there."""
     point = bisect_left(recorded.messages, at)
     ends = point >= len(recorded.messages)
     place = 0
     marked = ends
     for column in columns(recorded, width if ends else width - 1):
-        if not marked and column is not None and column.end > point:
+        if not marked and _is_after(column, point, at):
             place, marked = place + 1, True
-        if place == cell and column is not None:
+        if place == cell:
+            if isinstance(column, Gap):
+                return column.message
             return recorded.messages[max(range(column.first, column.end), key=recorded.tokens.__getitem__)]
         place += 1
     return None
+
+
+def _is_after(column: Column | Gap, point: int, at: int) -> bool:
+    """Whether a column reaches beyond request *point*, the first after message *at*, or a gap comes after that."""
+    return column.message >= at if isinstance(column, Gap) else column.end > point
 
 
 def legend(recorded: Recorded, window: int, level: int) -> list[Run]:

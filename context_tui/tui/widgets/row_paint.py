@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
@@ -108,7 +108,8 @@ def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style],
     return strip.adjust_cell_length(columns.width, styles["text"] + over)
 
 
-def paint_rule(label: str, width: int, style: Style) -> Strip:
-    """A labelled rule across the timeline."""
-    text = f" {RULE * 2} {label} "
+def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
+    """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
+    texts = [f" {RULE * 2} {label} " for label in labels]
+    text = next((each for each in texts if cell_len(each) <= width), texts[-1])
     return Strip([Segment(clip(text + RULE * max(width - cell_len(text), 0), width), style)])

@@ -20,8 +20,8 @@ from textual.strip import Strip
 from context_tui.session.facts import MessageFlag
 from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.text import Reader, kind_word, plural
-from context_tui.tui.text import line as line_of_text
+from context_tui.tui.rules import labels
+from context_tui.tui.text import Reader, kind_word
 from context_tui.tui.view import Spot
 from context_tui.tui.widgets.row_paint import Columns, Row, paint, paint_rule
 
@@ -209,8 +209,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             style = self._styles["match"]
             over = Style(bgcolor=style.bgcolor, underline=style.underline)
         if block < WHOLE:
-            label = _compaction_label(self._reader, -2 - block)
-            return paint_rule(label, width, self._styles["rule"] + over)
+            return paint_rule(labels(facts, rows.rules[-2 - block]), width, self._styles["rule"] + over)
         columns = self._columns(rows)
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
@@ -296,12 +295,3 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             if line == self.cursor and event.chain > 1:
                 self.action_open()
             self.cursor = line
-
-
-def _compaction_label(reader: Reader, number: int) -> str:
-    """A recorded compaction in words."""
-    compaction = reader.session.facts.compactions[number]
-    how = f" ({line_of_text(compaction.trigger)})" if compaction.trigger else ""
-    size = f", {compaction.pre_tokens:,} tokens before" if compaction.pre_tokens else ""
-    what = "compacted" if compaction.kind == "full" else f"{plural(len(compaction.cleared), 'result')} cleared"
-    return f"{what} here by the runtime{how}{size}"

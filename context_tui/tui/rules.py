@@ -1,0 +1,98 @@
+"""The rules between the rows: where the runtime compacted or cleared, and where the recorded context fell. In words."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from context_tui.session.facts import Compaction, Drop, Epoch, Facts
+from context_tui.session.session import Session
+from context_tui.tui.text import line, plural
+
+
+class Rule(NamedTuple):
+    """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
+
+    message: int
+    what: Compaction | Epoch | Drop
+
+
+MICRO = "microcompaction"
+"""What explains a drop that has the rule of its compaction."""
+
+
+def rules_of(session: Session) -> list[Rule]:
+    """Everything that happened to the context of a session but appending, in order."""
+    facts = session.facts
+    found = [Rule(each.message, each) for each in facts.compactions if each.message <= session.length]
+    clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
+    found += (Rule(each.message, each) for each in clears)
+    drops = {drop.message: drop for drop in session.drops if drop.explained_by != MICRO}
+    found += (Rule(each.message, each) for each in drops.values())
+    return sorted(found, key=lambda rule: rule.message)
+
+
+def labels(facts: Facts, rule: Rule) -> tuple[str, ...]:
+    """What is written on a rule; shorter and shorter, for the room that there is."""
+    what = rule.what
+    if isinstance(what, Epoch):
+        return ("context cleared here (/clear)",)
+    if isinstance(what, Drop):
+        why, short = _explained(what)
+        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded fell by {what.tokens:,}: {short}")
+    how = f" ({line(what.trigger)})" if what.trigger else ""
+    if what.kind == "full":
+        size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
+        missing, short = "", ""
+        if what.missing:
+            kept = plural(what.missing, "record")
+            missing = f"; {kept} that it kept {'is' if what.missing == 1 else 'are'} not in the file"
+            short = f"; {kept} kept but not in the file"
+        words = f"compacted here by the runtime{how}{size}"
+        return (words + missing, words + short, f"compacted here{how}{short or size}")
+    words = f"{plural(len(what.cleared), 'result')} cleared"
+    fall = _fall(facts, what)
+    size = f": recorded context fell by {fall:,}" if fall else ""
+    return (f"{words} here by the runtime{how}{size}", f"{words}{how}{f': recorded fell by {fall:,}' if fall else ''}")
+
+
+def _explained(drop: Drop) -> tuple[str, str]:
+    """What explains a drop, and the same in fewer words; both say that it is inferred."""
+    if drop.explained_by is None:
+        return "unexplained", "unexplained"
+    if not drop.results:
+        return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
+    return (
+        f"{drop.explained_by} (inferred, {plural(len(drop.results), 'result')})",
+        f"{plural(len(drop.results), 'result')} cleared (inferred)",
+    )
+
+
+def _fall(facts: Facts, compaction: Compaction) -> int:
+    """By how much the recorded context fell at the first request after a microcompaction; 0 where that did not show."""
+    row = bisect_left(facts.request_message, compaction.message)
+    message = facts.request_message[row] if row < len(facts.requests) else -1
+    found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
+    drop = facts.drops[found] if found < len(facts.drops) else None
+    return drop.tokens if drop and drop.message == message and drop.explained_by == MICRO else 0
+
+
+def before(rule: Rule) -> str:
+    """Which point this is when it is planned as of a rule's message."""
+    what = rule.what
+    if isinstance(what, Epoch):
+        return "just before the context was cleared (/clear)"
+    if isinstance(what, Drop):
+        return f"just before the recorded context fell by {what.tokens:,}: {_explained(what)[1]}"
+    return f"just before the recorded {'compaction' if what.kind == 'full' else 'clearing of results'}"
+
+
+def about(facts: Facts, rule: Rule) -> Iterator[str]:
+    """What the detail of a message says about a rule above it."""
+    yield labels(facts, rule)[0]
+    if isinstance(rule.what, Drop) and rule.what.results:
+        owners = [facts.block_message[row] for row in rule.what.results]
+        first, last = min(owners), max(owners)
+        where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
+        yield f"these results add up to what went; they are in {where}, marked with a dot"

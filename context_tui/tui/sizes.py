@@ -1,0 +1,53 @@
+"""What is computed of a context off the paint path: its parts, how the estimate fits, what recorded sizes suggest."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from context_tui.tokens.breakdown import Breakdown, breakdown
+from context_tui.tokens.fit import FAR_OFF, Fit, Suggested, fit_at, suggested
+from context_tui.tokens.recorded import not_in_file
+from context_tui.tui.view import View
+from context_tui.tui.widgets.draw import percent
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size."""
+
+    parts: Breakdown
+    suggested: Suggested | None = None
+    fit: Fit | None = None
+
+
+def sizes_of(view: View, pause: float = 0.0) -> Sizes:
+    """The sizes of a view's context; *pause* is slept between them, for threads."""
+    session, context = view.session, view.context
+    parts = breakdown(context, not_in_file(session, context.at))
+    time.sleep(pause)
+    fit = fit_at(session, context)
+    time.sleep(pause)
+    return Sizes(parts, suggested(session, context), fit)
+
+
+def off_words(fit: Fit) -> str:
+    """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
+    if abs(fit.off) < FAR_OFF:
+        return ""
+    return f"{percent(abs(fit.off))} {'below' if fit.off < 0 else 'above'} the {fit.recorded:,} recorded"
+
+
+def fit_words(fit: Fit | None, width: int) -> str:
+    """How far the estimate is off and what it comes from, with as many causes as fit in *width* cells."""
+    off = off_words(fit) if fit else ""
+    if fit is None or not off:
+        return ""
+    causes = fit.cause.replace(" tokens ", " ").split(", ")
+    words = ""
+    for lead in (f"the estimate is {off}: ", f"estimate {off}: "):
+        for count in range(len(causes), 0, -1):
+            words = lead + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
+            if len(words) <= width:
+                return words
+    return words

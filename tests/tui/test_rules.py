@@ -1,0 +1,189 @@
+"""What is said between the rows: compactions, clears and drops, as rules, jumps, marks and in the detail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from context_tui.policies.registry import POLICIES
+from context_tui.session.facts import Compaction, Drop, Epoch
+from context_tui.session.session import Session
+from context_tui.tui.jumps import jumps
+from context_tui.tui.marks import Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rules import Rule, about, labels, rules_of
+from context_tui.tui.view import Spot, View
+from context_tui.tui.widgets.detail import Detail
+from context_tui.tui.widgets.recorded_line import EPOCH, FALL, line, recorded_of, request_at
+from context_tui.tui.widgets.row_paint import paint_rule
+from context_tui.tui.widgets.timeline import Timeline
+from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
+
+FALLS = "recorded context fell by 6,320: cleared results (inferred, 11 results)"
+
+
+def rules_in(rows: Rows) -> list[tuple[int, object]]:
+    """The rules among rows, with the message that follows each."""
+    return [(rows.message[r], rows.rules[-2 - rows.block[r]].what) for r in range(len(rows)) if rows.block[r] < WHOLE]
+
+
+def micro(made: Session) -> tuple[Session, int]:
+    """A session whose runtime recorded the clearing of eleven results before message 32, and the fall that it made."""
+    cleared = frozenset(made.drops[0].results)
+    made.facts.epochs.pop()  # in the order of the file
+    made.facts.add_compaction(Compaction(32, "micro", "auto", 50_000, cleared=cleared))
+    made.facts.begin_epoch(CLEAR, "clear")
+    (drop,) = made.drops
+    assert drop.explained_by == "microcompaction"
+    return made, drop.tokens
+
+
+def test_a_clear_and_a_drop_are_rules_in_words() -> None:
+    made = eventful()
+    rules = rules_of(made)
+    assert [(rule.message, labels(made.facts, rule)[0]) for rule in rules] == [
+        (DROP, FALLS),
+        (CLEAR, "context cleared here (/clear)"),
+    ]
+    rows = Rows()
+    rows.grow(made)
+    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR]
+
+
+@pytest.mark.parametrize(
+    ("why", "words"),
+    [
+        (None, "recorded context fell by 5,322: unexplained"),
+        ("dropped thinking", "recorded context fell by 5,322: dropped thinking (inferred)"),
+        ("change of model", "recorded context fell by 5,322: change of model (inferred)"),
+    ],
+)
+def test_a_drop_says_what_explains_it(why: str | None, words: str) -> None:
+    assert labels(session().facts, Rule(9, Drop(9, 5_322, 6_000, why)))[0] == words
+
+
+def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() -> None:
+    made, fall = micro(eventful())
+    found = [labels(made.facts, rule)[0] for rule in rules_of(made)]
+    assert found == [
+        f"11 results cleared here by the runtime (auto): recorded context fell by {fall:,}",
+        "context cleared here (/clear)",
+    ]
+
+
+def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
+    compaction = Compaction(0, "full", "auto", 998_659, missing=16)
+    long, _, short = labels(session().facts, Rule(0, compaction))
+    assert long.endswith(", 998,659 tokens before; 16 records that it kept are not in the file")
+    assert short == "compacted here (auto); 16 records kept but not in the file"
+    one = labels(session().facts, Rule(0, replace(compaction, missing=1)))
+    assert one[0].endswith("; 1 record that it kept is not in the file")
+
+
+def test_a_rule_takes_the_longest_words_that_fit() -> None:
+    words = ("recorded context fell by 9,000: unexplained", "recorded fell by 9,000: unexplained")
+    assert [paint_rule(words, width, Timeline().rich_style).text[:20] for width in (60, 40)] == [
+        " ── recorded context",
+        " ── recorded fell by",
+    ]
+    assert paint_rule(words, 20, Timeline().rich_style).text == " ── recorded fell b…"
+
+
+def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> None:
+    made, rows = eventful(), Rows()
+    made.facts.epochs.pop()
+    rows.grow(made)
+    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR + 1], "not known to be a clear yet"
+    made.facts.add_compaction(Compaction(CLEAR, "micro", "auto"))
+    made.facts.begin_epoch(CLEAR, "clear")
+    rows.grow(made)
+    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
+    assert [type(what) for _, what in rules_in(rows)] == [Drop, Compaction, Epoch]
+    rows.grow(made, CLEAR)
+    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
+
+
+def test_jumps_stop_at_clears_and_drops() -> None:
+    points = {point.at: point.why for point in jumps(eventful(), "defect-microcompact", [])}
+    assert points[CLEAR] == "just before the context was cleared (/clear)"
+    assert points[DROP].endswith("fell by 6,320: 11 results cleared (inferred)")
+
+
+def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:
+    recorded = recorded_of(eventful())
+    assert [(gap.message, gap.glyph) for gap in recorded.gaps] == [(DROP, FALL), (CLEAR, EPOCH)]
+    drawn = "".join(text for text, _ in line(recorded, 60, 200_000, 80))
+    assert drawn.count(FALL) == drawn.count(EPOCH) == 1
+    assert request_at(recorded, 60, 80, drawn.index(FALL)) == DROP
+    assert request_at(recorded, 60, 80, drawn.index(EPOCH)) == CLEAR
+    for at in (DROP, CLEAR):  # the point is just before either
+        drawn = "".join(text for text, _ in line(recorded, 60, 200_000, at))
+        assert drawn[drawn.index("◆") + 1] in (FALL, EPOCH)
+
+
+def test_results_that_are_gone_say_how_that_is_known() -> None:
+    made = eventful()
+    row = made.drops[0].results[0]
+    spot = Spot(made.facts.block_message[row], row)
+    for policy in POLICIES:
+        view = View(made, at=CLEAR, policy=policy)
+        if view.plan is None or view.plan.cut:
+            continue
+        mark = Marker(view.context, view.plan).mark(*spot)
+        assert (mark.glyph, mark.reason) == (".", "kept: cleared before, inferred from a drop of the recorded size")
+    view = View(micro(eventful())[0], at=CLEAR)
+    mark = Marker(view.context, view.plan).mark(*spot)
+    assert (mark.word, mark.reason) == ("gone", "kept: cleared before, recorded")
+    earlier = View(made, at=DROP)
+    assert Marker(earlier.context, earlier.plan).mark(*spot).word != "gone", "it was there until then"
+
+
+def test_rows_before_a_clear_say_that_it_was_one() -> None:
+    view = View(eventful())
+    assert "cleared since (/clear)" in Marker(view.context, view.plan).mark(3).reason
+    compacted = View(session(compacted=True))
+    assert "compacted away" in Marker(compacted.context, compacted.plan).mark(3).reason
+
+
+async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
+    made = eventful()
+    row = made.drops[0].results[0]
+    running = app(made, at=CLEAR)
+    async with running.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await settled(pilot)
+        detail, timeline = running.screen.query_one(Detail), running.screen.query_one(Timeline)
+        timeline.select(Spot(DROP))
+        await settled(pilot)
+        said = " ".join(detail.shown.split())
+        assert FALLS in said and "these results add up to what went; they are in messages 2 to 14" in said
+        timeline.select(Spot(made.facts.block_message[row], row))
+        await settled(pilot)
+        said = " ".join(detail.shown.split())
+        assert said.startswith(". gone from this context: cleared before, inferred from a drop of the recorded size")
+        timeline.select(Spot(CLEAR))
+        await settled(pilot)
+        assert detail.shown.startswith("context cleared here (/clear)")
+
+
+def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
+    facts, (drop, *_) = eventful().facts, eventful().drops
+    where = [[*about(facts, Rule(DROP, replace(drop, results=drop.results[:count])))] for count in (0, 1, 11)]
+    assert [each[1:] for each in where] == [
+        [],
+        ["these results add up to what went; they are in message 2, marked with a dot"],
+        ["these results add up to what went; they are in messages 2 to 14, marked with a dot"],
+    ]
+
+
+def test_words_of_the_file_are_only_text() -> None:
+    (label, *_) = labels(session().facts, Rule(4, Compaction(4, "full", "[/red]\x1b[31m")))
+    assert label == "compacted here by the runtime ([/red])"
+
+
+def test_a_microcompaction_whose_fall_was_not_recorded_has_no_size() -> None:
+    made = session()
+    made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared=frozenset({3})))
+    (rule,) = rules_of(made)
+    assert labels(made.facts, rule)[0] == "1 result cleared here by the runtime (auto)"

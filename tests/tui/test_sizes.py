@@ -1,0 +1,225 @@
+"""What is told about sizes: the window at a point, how the estimate fits, branches, and what recorded sizes suggest."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.widgets import Label, Static
+
+from context_tui.formats.opening import open_session
+from context_tui.session.facts import Branch, Role, Usage
+from context_tui.session.memory import from_messages
+from context_tui.session.session import Session
+from context_tui.session.window import Window
+from context_tui.tokens.breakdown import DuplicateRead
+from context_tui.tokens.fit import Cause, Fit, Suggested
+from context_tui.tui import notices
+from context_tui.tui.notices import branches, notice
+from context_tui.tui.screens.prompts import InputPrompt
+from context_tui.tui.sizes import Sizes, fit_words, off_words, sizes_of
+from context_tui.tui.view import View
+from context_tui.tui.widgets.breakdown import BreakdownView, row_line
+from context_tui.tui.widgets.breakdown_rows import Row, rows_of
+from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.gauge import Level, numbers
+from context_tui.tui.widgets.header import HeaderBar
+from tests.tui.fakes import until
+from tests.tui.inspecting import app, conversation, inspector, opened, session, settled
+
+SAMPLES = Path(__file__).parents[2] / "sample_sessions"
+OFF = Fit(
+    515_912,
+    419_385,
+    (
+        Cause("tokenizer", -123_682),
+        Cause("thinking", 31_908),
+        Cause("frames of requests", -16_306),
+        Cause("images", 14_000),
+    ),
+    -2_447,
+)
+
+
+def switching() -> Session:
+    """A session that begins with one model and goes on with another, whose windows differ."""
+    made = from_messages(conversation(6, 3))
+    for message in range(len(made)):
+        if made.facts.role[message] == Role.ASSISTANT:
+            made.facts.model = "gpt-4o" if message < 20 else "claude-sonnet-4-5"
+            made.facts.add_request(message, Usage(fresh=9_000 + 400 * message))
+    return made
+
+
+def test_the_window_is_that_of_the_model_at_the_point() -> None:
+    made = switching()
+    views = [View(made, at=at) for at in (10, None)]
+    assert [view.window.tokens for view in views] == [128_000, 200_000]
+    assert [view.moment.window for view in views] == [view.window for view in views]
+    assert [view.with_window(64_000).window.tokens for view in views] == [64_000, 64_000]
+
+
+@pytest.mark.parametrize(
+    ("at", "size", "said"),
+    [(10, "128,000", "now 128,000, by the model"), (None, "200,000", "now 200,000 (or 1,000,000), by the model")],
+)
+async def test_the_header_and_the_question_have_the_window_of_the_point(at: int | None, size: str, said: str) -> None:
+    running = app(switching(), at=at)
+    async with running.run_test(size=(160, 50)) as pilot:
+        await settled(pilot)
+        header = running.screen.query_one(HeaderBar).render().plain
+        assert f"of {size}" in header and ("(or 1,000,000)" in header) == (at is None)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(running.screen, InputPrompt))
+        assert said in str(running.screen.query_one("#prompt-hint", Label).content)
+
+
+def test_other_sizes_of_the_window_are_said_where_there_is_room() -> None:
+    level = Level(131_204, 118_900, None, Window(200_000, "model", (1_000_000,)))
+    assert "of 200,000 (or 1,000,000) recorded" in "".join(text for text, _ in numbers(level, 0, True))
+    assert "(or" not in "".join(text for text, _ in numbers(level, 0))
+
+
+async def test_how_far_the_estimate_is_off_pushes_no_number_out_of_the_header() -> None:
+    made, level = session(), Level(27_810, 16_608, 9_402, Window(200_000, "file"), OFF)
+    for width, off in ((120, False), (160, True)):
+        running = app(made)
+        async with running.run_test(size=(width, 44)) as pilot:
+            await settled(pilot)
+            header = running.screen.query_one(HeaderBar)
+            header._level = level
+            said = header.render().plain
+            assert "not in file 9,402" in said and ("below recorded" in said) == off
+
+
+@pytest.mark.parametrize("width", [40, 78, 118, 158])
+def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
+    words = fit_words(OFF, width)
+    assert "19 % below the 515,912 recorded: tokenizer 123,682 more" in words
+    assert len(words) <= max(width, 78)
+    assert words.endswith("images 14,000 less" if width == 158 else ", …")
+    assert ("thinking 31,908 less" in words) == (width >= 118)
+
+
+def test_a_near_estimate_is_not_worth_words() -> None:
+    near = replace(OFF, expected=460_000)
+    assert off_words(near) == fit_words(near, 80) == fit_words(None, 80) == ""
+    assert off_words(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
+
+
+async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def sizes(view: View, pause: float) -> Sizes:
+        threads.append(threading.current_thread())
+        return replace(sizes_of(view), fit=OFF)
+
+    monkeypatch.setattr("context_tui.tui.screens.background.sizes_of", sizes)
+    running = app()
+    async with running.run_test(size=(160, 44)) as pilot:
+        await settled(pilot)
+        told = str(running.screen.query_one("#notice", Static).content)
+        assert told.startswith("the estimate is 19 % below the 515,912 recorded: tokenizer 123,682 more, thinking")
+        assert "(19 % below recorded)" in running.screen.query_one(HeaderBar).render().plain
+        await pilot.press("left", "2")
+        await settled(pilot)
+        assert len(threads) == 1, "settings change nothing of it"
+        await pilot.press("home", "full_stop")
+        await settled(pilot)
+        assert len(threads) == 2 and threading.main_thread() not in threads
+        assert inspector(running).sizes is not None
+
+
+def test_the_notice_computes_no_fit() -> None:
+    assert not hasattr(notices, "fit_at")
+
+
+def test_left_branches_are_told_with_what_opens_one() -> None:
+    made = open_session(SAMPLES / "compacted-session.jsonl")
+    said = [branches(made, width) for width in (118, 78, 60)]
+    assert said[0].endswith("by a rewind   context-tui compacted-session.jsonl#branch-1 opens it")
+    assert said[1:] == [
+        "5 messages, 2 requests on a rewound branch: compacted-session.jsonl#branch-1",
+        "5 messages, 2 requests on a rewound branch: #branch-1",
+    ]
+    assert notice(View(made), 40, [], None, 118) == said[0]
+    assert open_session(f"{SAMPLES / 'compacted-session.jsonl'}#branch-1").length == 23
+    made.facts.branches.append(Branch("branch-2", 3, 1))
+    assert branches(made, 200).startswith("8 messages, 3 requests on 2 branches that were left by a rewind")
+    assert branches(session(), 80) == ""
+
+
+async def test_the_header_counts_left_branches() -> None:
+    running = app(open_session(SAMPLES / "compacted-session.jsonl"))
+    async with running.run_test(size=(160, 44)) as pilot:
+        await opened(pilot)
+        assert "1 rewound branch" in running.screen.query_one(HeaderBar).render().plain
+
+
+def text_of(row: Row, width: int) -> str:
+    """A row as it is drawn."""
+    runs = row_line(row, width, False)
+    assert cells(runs) == width
+    return "".join(text for text, _ in runs)
+
+
+def shown(**sizes: object) -> list[Row]:
+    """The rows of the breakdown of the usual session, with other sizes."""
+    view = View(session())
+    return rows_of(view.context, replace(sizes_of(view), **sizes))  # type: ignore[arg-type]
+
+
+def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
+    rows = shown(suggested=Suggested({"tool_result": 10_053, "user": None, "system": 700}))
+    found = {row.value: row.recorded for row in rows if row.recorded and row.tokens is not None}
+    assert found["tool_result"] == "10,053" and found["user"] == "unknown"
+    assert found["system"] == "700", "though nothing was estimated"
+    heading, results = rows[0], next(row for row in rows if row.value == "tool_result")
+    for width, label in ((48, "by recorded"), (100, "by recorded sizes")):
+        above, below = text_of(heading, width), text_of(results, width)
+        assert above.index(label) + len(label) == below.index("10,053") + len("10,053")
+        assert above.index("est. tokens") + len("est. tokens") == below.index("16,236") + len("16,236")
+
+
+def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
+    rows = shown(suggested=Suggested(None, "nothing recorded in this context"))
+    assert [row.text for row in rows if "cannot" in row.text] == [
+        "by recorded sizes: cannot be said, nothing recorded in this context"
+    ]
+    assert not any(row.recorded for row in rows)
+
+
+def test_every_cause_is_listed_with_its_tokens() -> None:
+    rows = shown(fit=OFF)
+    start = next(n for n, row in enumerate(rows) if row.text == "why the estimate is off")
+    assert rows[start].note.startswith("19 % below the 515,912 recorded")
+    assert [(row.text, row.tokens) for row in rows[start + 1 : start + 6]] == [
+        ("tokenizer: more", 123_682),
+        ("thinking: less", 31_908),
+        ("frames of requests: more", 16_306),
+        ("images: less", 14_000),
+        ("unexplained: more", 2_447),
+    ]
+    assert not any(row.text == "why the estimate is off" for row in shown(fit=replace(OFF, expected=515_000)))
+
+
+def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
+    view = View(session())
+    parts = sizes_of(view).parts
+    reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
+    rows = rows_of(view.context, Sizes(replace(parts, duplicate_reads=reads)))
+    assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
+
+
+async def test_the_breakdown_shows_both_numbers() -> None:
+    running = app()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("b")
+        await settled(pilot)
+        rows = running.screen.query_one(BreakdownView).rows
+        assert rows[0].recorded == "by recorded sizes" and any(row.recorded for row in rows[1:])

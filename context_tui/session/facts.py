@@ -194,7 +194,8 @@ class Facts:
         self.tools: list[str] = []
         self.calls: list[str] = []
         self.paths: list[str] = []
-        self.read_range: dict[int, tuple[int, int]] = {}  # of a call that reads a part: first line from 1, lines or 0
+        # Of a call that reads a part of a file, what it asks for, and of a result what it got: first line, lines or 0.
+        self.read_range: dict[int, tuple[int, int]] = {}
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
         self._tool_ids: dict[str, int] = {}

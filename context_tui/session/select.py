@@ -28,9 +28,10 @@ def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
             found.model = facts.models[facts.request_model[row]] if facts.request_model[row] >= 0 else None
             found.add_request(number[message], facts.requests[row], facts.request_time[row])
     found.problems = facts.problems
+    found.shared_rows = facts.shared_rows  # what is kept of such a record does not depend on who has the rest
     for message, row in facts.shared.items():
         if message in number:
-            found.share(number[message], row)
+            found.shared[number[message]] = row
 
     def moved(message: int) -> int:
         return bisect_left(kept, message)

@@ -73,11 +73,20 @@ def window_at(facts: Facts, at: int, given: int | None = None) -> Window:
     peak = _peak(facts, model)
     if facts.window:
         return _holding(peak, (facts.window,), "file")
-    name = (model or "").lower().rpartition("/")[2]
+    name = _plain(model or "")
     if "[1m]" in name:
         return _holding(peak, (1_000_000,), "model")
     prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
-    return _holding(peak, MODEL_WINDOWS[prefix], "model") if prefix else _holding(peak, (ASSUMED,), "assumed")
+    if prefix is None:
+        return _holding(peak, (ASSUMED,), "assumed")
+    larger = (1_000_000,) if prefix.startswith("claude") else KNOWN_SIZES
+    return _holding(peak, MODEL_WINDOWS[prefix], "model", larger)
+
+
+def _plain(model: str) -> str:
+    """A model's name without what gateways put before it, and with their dots as its maker writes them."""
+    name = model.lower().rpartition("/")[2]
+    return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
 
 
 def model_at(facts: Facts, at: int) -> str | None:
@@ -87,13 +96,13 @@ def model_at(facts: Facts, at: int) -> str | None:
     return facts.models[which] if which >= 0 else facts.model
 
 
-def _holding(peak: int, sizes: tuple[int, ...], source: str) -> Window:
-    """The usual one of *sizes* where it holds *peak* tokens, else the next that does."""
+def _holding(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, ...] = KNOWN_SIZES) -> Window:
+    """The usual one of *sizes* where it holds *peak* tokens, else the next that does, or the next *larger* one."""
     possible = sorted(size for size in sizes if size >= peak)
     if sizes[0] >= peak:
         return Window(sizes[0], source, tuple(size for size in possible if size != sizes[0]))
     if not possible:
-        possible = [next((size for size in KNOWN_SIZES if size >= peak), peak)]
+        possible = [next((size for size in larger if size >= peak), peak)]
     return Window(possible[0], "inferred", tuple(possible[1:]))
 
 

@@ -115,7 +115,8 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
                 koda_tokens[sums.tool_of_call.get(call, "")] += size * 2 // 7
                 if use >= 0 and facts.path[use] >= 0:
                     whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
-                    reads[facts.path[use]].append(Read(tokens, *facts.read_range.get(use, (1, 0)), whole))
+                    part = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
+                    reads[facts.path[use]].append(Read(tokens, *part, whole))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [

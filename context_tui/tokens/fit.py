@@ -87,24 +87,28 @@ def fit_at(session: Session, context: Context) -> Fit | None:
     gap = expected - recorded
     if abs(gap) < FAR_OFF * recorded:
         return Fit(recorded, expected, (), gap)
-    causes = [Cause(what, round(tokens)) for what, tokens in _causes(session, before, row, hidden, gap)]
+    causes = [Cause(what, round(tokens)) for what, tokens in _causes(session, before, row, hidden)]
     named = [cause for cause in causes if abs(cause.tokens) >= WORTH_NAMING * abs(gap)]
     named.sort(key=lambda cause: -abs(cause.tokens))
     return Fit(recorded, expected, tuple(named), gap - sum(cause.tokens for cause in named))
 
 
-def _causes(session: Session, before: Context, row: int, hidden: int, gap: int) -> Iterator[tuple[str, float]]:
+def _causes(session: Session, before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
     """Everything that can be sized, with the tokens by which it makes the estimate too large."""
-    facts, factors, left = before.facts, fit(before.facts, row + 1), float(gap)
+    facts, factors = before.facts, fit(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
     counted = ("cleared results", "microcompaction")  # their results are not in the estimate any more
     for what in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in counted):
-        gone = sum(drop.gone for drop in drops if drop.explained_by == what)
-        left -= gone
-        yield (what or "silent drop"), gone
+        yield (what or "silent drop"), sum(drop.gone for drop in drops if drop.explained_by == what)
+    content, begun = shape_of(before), _first_request(facts, before)
+    if content.images:
+        estimated, each = _image_estimate(before), factors.image if factors else None
+        if each is not None:
+            yield "images", estimated - each * content.images
+        elif estimated > LARGEST_IMAGE * content.images:
+            yield "images (at least)", estimated - LARGEST_IMAGE * content.images
     if factors is None:
         return
-    content, begun = shape_of(before), _first_request(facts, before)
     text, thinking, signature, call, result = content.tokens
     off = text * (1 - factors.text) + call * (1 - factors.call) + result * (1 - factors.result)
     tokens_of = {"frames of requests": -factors.each * (row - begun)}
@@ -120,15 +124,7 @@ def _causes(session: Session, before: Context, row: int, hidden: int, gap: int) 
         tokens_of["thinking"] = thinking * (1 - factors.thinking) + signature * (1 - factors.signature)
     if _steady(facts, row + 1, factors):
         tokens_of["tokenizer"] = off
-    for what, tokens in tokens_of.items():
-        left -= tokens
-        yield what, tokens
-    if content.images:
-        estimated = _image_estimate(before)
-        if factors.image is not None:
-            yield "images", estimated - factors.image * content.images
-        elif estimated - LARGEST_IMAGE * content.images <= left <= estimated:
-            yield "images", left
+    yield from tokens_of.items()
 
 
 def _jumps(facts: Facts, begun: int, row: int, factors: Factors) -> float:

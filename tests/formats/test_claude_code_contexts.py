@@ -133,6 +133,26 @@ def test_a_microcompaction_that_cleared_nothing_forgets_nothing(tmp_path: Path) 
 # -- one window
 
 
+@pytest.mark.parametrize(
+    "model",
+    ["us.anthropic.claude-sonnet-4-5-20250929-v1:0", "anthropic/claude-opus-4.6", "claude-haiku-4-5", "claude-x"],
+)
+def test_only_sizes_that_claude_models_have(tmp_path: Path, model: str) -> None:
+    made = Recording()
+    made.assistant(text("x"), use=usage(210_000), model=model)
+    session = made.open(tmp_path)
+    assert (session.window.tokens, session.window.source) == (1_000_000, "inferred")
+
+
+def test_sizes_that_nobody_ever_sent_are_none(tmp_path: Path) -> None:
+    made = Recording()
+    made.boundary(True)
+    made.summary()
+    made.assistant(text("x"), use=usage(2**70))
+    session = made.open(tmp_path)
+    assert session.facts.requests == [] and session.facts.compactions[0].pre_tokens is None
+
+
 @pytest.mark.parametrize("records", [3, 5, 7])
 def test_the_window_is_the_same_however_much_is_there(tmp_path: Path, records: int) -> None:
     made = Recording()
@@ -178,6 +198,16 @@ def test_what_was_typed_while_the_model_worked_starts_a_turn(tmp_path: Path) -> 
     made.assistant(text("reply"))
     session = made.open(tmp_path)
     assert session.turns == 2 and words(session) == ["do it", "t1", "ok", "and this", "reply"]
+
+
+def test_what_was_typed_with_an_image_has_the_image(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("do it")
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 40_000}}
+    made.attachment("queued_command", prompt=[text("see"), image], commandMode="prompt", origin={"kind": "human"})
+    session = made.open(tmp_path)
+    assert shape(session) == ["user text", "user text image"]
+    assert ct.tokens.estimate(session) == 2_001 == ct.tokens.estimate(ct.from_messages(session.to_messages()))
 
 
 def test_what_a_task_queued_starts_none(tmp_path: Path) -> None:
@@ -251,6 +281,28 @@ def test_a_record_that_is_repeated_with_its_uuid_counts_once(tmp_path: Path) -> 
     assert [session.facts.record_kind.count(kind) for kind in RecordKind] == [4, 3, 0]
 
 
+def test_a_boundary_a_clear_and_a_microcompaction_that_are_repeated_count_once(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("do it")
+    made.assistant(call("t1"))
+    made.results(result("t1", "x" * 400))
+    made.microcompact("t1")
+    made.lines.append(made.lines[-1])
+    made.clear()
+    made.lines.append(made.lines[-1])
+    made.user("anew")
+    made.boundary(9_000)
+    made.summary()
+    made.lines += made.lines[-2:]
+    made.user("go on")
+    made.lines.append(made.lines[5])
+    made.user("and on")
+    session = made.open(tmp_path)
+    assert epochs(session) == [(0, "start"), (3, "clear"), (4, "compaction")]
+    assert [compaction.kind for compaction in session.facts.compactions] == ["micro", "full"]
+    assert len(words(session)) == 3
+
+
 def test_records_that_share_a_uuid_and_say_something_else_both_count(tmp_path: Path) -> None:
     made = Recording()
     made.user("one", uuid="same")
@@ -259,6 +311,33 @@ def test_records_that_share_a_uuid_and_say_something_else_both_count(tmp_path: P
 
 
 # -- what was left
+
+
+def test_typed_text_beside_one_of_two_results_is_no_rewind(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("plan it")
+    made.assistant(call("t1"), call("t2"))
+    made.results(result("t1", "no"), text("rather do this"))
+    made.results(result("t2", "yes"), parent="u2")
+    made.user("next")
+    session = made.open(tmp_path)
+    assert session.turns == 3 and session.facts.branches == []
+
+
+def test_typed_text_on_a_branch_that_was_left_is_gone_from_the_results_too(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("plan it")
+    made.assistant(call("t1"))
+    fork = made.results(result("t1", "no"))
+    made.user("left", parent=fork)
+    made.assistant(call("t2"))
+    made.results(result("t2", "no"), text("rather"))
+    made.user("live", parent=fork)
+    session = made.open(tmp_path)
+    assert words(session) == ["plan it", "t1", "no", "live"]
+    again = ct.open_session(f"{made.write(tmp_path)}#branch-1")
+    assert words(again)[-2:] == ["no", "rather"]
+    assert ct.tokens.estimate(ct.from_messages(again.to_messages())) == ct.tokens.estimate(again.context_at())
 
 
 def rewound() -> Recording:
@@ -366,6 +445,17 @@ def reads(*parts: tuple[int, int]) -> Recording:
 def test_only_lines_that_were_read_again_are_wasted(tmp_path: Path, parts: list[tuple[int, int]], lines: int) -> None:
     [found] = breakdown(reads(*parts).open(tmp_path).context_at()).duplicate_reads
     assert found.count == len(parts) and found.wasted == pytest.approx(lines * LINE_TOKENS, abs=2)
+
+
+def test_the_lines_that_a_whole_read_got_are_those_of_its_display(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("do it")
+    for number, (first, count) in enumerate([(1, 400), (500, 100)]):
+        made.assistant(call(f"t{number}", "Read", file_path="/a", **({"offset": first} if number else {})))
+        file = {"filePath": "/a", "content": "x", "numLines": count, "startLine": first, "totalLines": 600}
+        made.results(result(f"t{number}", lines_of(first, count)), toolUseResult={"type": "text", "file": file})
+    [found] = breakdown(made.open(tmp_path).context_at()).duplicate_reads
+    assert found.count == 2 and found.wasted == 0
 
 
 def test_a_read_that_was_cleared_or_failed_is_not_there_twice(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ everything is optional here and unknown fields are ignored.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from functools import lru_cache
+from mmap import mmap
 from typing import Any
 
 import msgspec
@@ -86,6 +88,9 @@ NOT_SENT = frozenset(
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when a context begins anew at ``/clear``."""
 
+MOST_TOKENS = 10**9
+"""A larger size is none that was ever sent."""
+
 _MARKUP = (
     *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
     *("<local-command-caveat>", "<bash-input>", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
@@ -93,6 +98,7 @@ _MARKUP = (
     *("Caveat: The messages below", "[Request interrupted"),
 )
 _decoder = msgspec.json.Decoder(Record)
+_SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def decode(line: bytes | memoryview) -> Record:
@@ -145,10 +151,10 @@ _MESSAGE_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_re
 
 
 def blocks(record: Record) -> list[dict[str, Any]]:
-    """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes one text block."""
+    """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes a text block, and images."""
     if record.attachment is not None and record.type == "attachment":
-        text = attachment_text(record.attachment)
-        return [{"type": "text", "text": text}] if text else []
+        text, images = attachment_text(record.attachment), attached_images(record.attachment)
+        return [*([{"type": "text", "text": text}] if text else []), *images]
     content = loads(memoryview(record.message.content)) if record.message else None
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -159,19 +165,36 @@ def attachment_text(attachment: dict[str, Any]) -> str:
     """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
     if attachment.get("type") in NOT_SENT:
         return ""
-    for name in ("content", "snippet", "addedLines", "addedBlocks", "prompt"):
-        value = attachment.get(name)
-        if value:
-            return _text_of(value)
-    return str(attachment.get("filename") or "")
+    value = _attached(attachment)
+    return _text_of(value) if value else str(attachment.get("filename") or "")
+
+
+def attached_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
+    """The images of an attachment as blocks, whether it holds blocks or a file."""
+    value = None if attachment.get("type") in NOT_SENT else _attached(attachment)
+    found = []
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict) and item.get("type") == "image":
+            file, source = item.get("file"), item.get("source")
+            if isinstance(file, dict) and isinstance(file.get("base64"), str):
+                source = {"type": "base64", "media_type": str(file.get("type") or ""), "data": file["base64"]}
+            found.append({"type": "image", "source": source if isinstance(source, dict) else {}})
+    return found
+
+
+def _attached(attachment: dict[str, Any]) -> Any:
+    names = ("content", "snippet", "addedLines", "addedBlocks", "prompt")
+    return next((attachment[name] for name in names if attachment.get(name)), None)
 
 
 def _text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "\n".join(_text_of(item) for item in value)
+        return "\n".join(filter(None, map(_text_of, value)))
     if isinstance(value, dict):
+        if value.get("type") == "image":
+            return ""
         for name in ("content", "text", "file"):
             if value.get(name):
                 return _text_of(value[name])
@@ -206,6 +229,13 @@ def typed_by_person(record: Record) -> bool | None:
     return None if kind is None else kind == "human"
 
 
+def part_shown(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
+    """The part of a file that the display of a read was given: its first line and how many; None where it says none."""
+    at = data.rfind(b'"numLines":', start, end)
+    found = _SHOWN.match(data, at, end) if at >= 0 else None
+    return (int(found[2]), int(found[1])) if found else None
+
+
 def is_result(block: dict[str, Any]) -> bool:
     """Whether a block is a tool_result."""
     return block.get("type") == "tool_result"
@@ -227,7 +257,7 @@ def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | No
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
-    if fresh + read + written <= 0:
+    if not 0 < fresh + read + written <= MOST_TOKENS:
         return None
     if hour > written:
         hour = written

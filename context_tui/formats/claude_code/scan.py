@@ -21,7 +21,7 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.usual import AT_ONCE, Line, usual_reader
 from context_tui.formats.lines import LineFile, objects_on
-from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.session.facts import Branch, Compaction, Facts, Kind, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 
@@ -53,6 +53,8 @@ class ClaudeCodeScanner:
         self._results: dict[int, int] = {}  # assistant message to the user message of its results
         self._parent: list[int] = []
         self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
+        self._row_of: dict[str, int] = {}  # record uuid to its row, as far as copies had to be looked for
+        self._rows_read = 0
         self._anew: Record | None = None  # the boundary or the clear at which the next message begins a context
         self._apart = -1  # what was typed in a record of results, a message of its own
         self._leaf = -1
@@ -157,7 +159,7 @@ class ClaudeCodeScanner:
         if (record.isSidechain or self._chain != MAIN) and self._elsewhere(record):
             facts.add_record(place, length, RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind)
             return
-        twice = record.uuid is not None and record.uuid in self._node and self._is_copy(record)
+        twice = record.uuid is not None and record.uuid in self._node and self._is_copy(record, place, length)
         if not twice and records.clears(record):
             self._anew = record
         if twice:
@@ -167,7 +169,7 @@ class ClaudeCodeScanner:
         elif what == "user" and record.message is not None:
             message = self._user(record)
         elif what == "attachment" and record.attachment is not None:
-            message = self._attached(record) if records.attachment_text(record.attachment) else -1
+            message = self._attached(record) if records.blocks(record) else -1
         elif what == "system":
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
@@ -177,6 +179,8 @@ class ClaudeCodeScanner:
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
+        if what == "user" and message >= 0 and not twice:
+            self._note_part(message, place, length)
         row = facts.add_record(place, length, kind, message)
         if self._apart >= 0:
             message, self._apart = self._apart, -1
@@ -186,14 +190,33 @@ class ClaudeCodeScanner:
         if message >= 0:
             self._leaf = message
 
-    def _is_copy(self, record: Record) -> bool:
+    def _note_part(self, message: int, place: int, length: int) -> None:
+        """Keep which lines of a file a record's result holds, where it is of a read."""
+        facts = self.facts
+        block = facts.last_block[message]
+        use = facts.call_use[facts.call[block]] if block >= 0 and facts.kind[block] == Kind.TOOL_RESULT else -1
+        if use >= 0 and facts.path[use] >= 0:
+            part = records.part_shown(self._file.data, place, place + length)
+            if part is not None:
+                facts.read_range[block] = part
+
+    def _is_copy(self, record: Record, place: int, length: int) -> bool:
         """Whether a record says what one with its uuid has said before."""
-        message, content = self._node[record.uuid or ""], LinesContent(self._file, self.facts)
-        for row in self.facts.records_of(message) if message >= 0 else ():
-            before = records.decode(content.line(row))
-            if before.uuid == record.uuid and before.type == record.type:
-                return records.blocks(before) == records.blocks(record)
-        return False
+        facts, rows = self.facts, self._row_of
+        for row in range(self._rows_read, len(facts.record_kind)):  # only files with copies ask where records are
+            if facts.record_kind[row] != RecordKind.PROBLEM:
+                rows.setdefault(records.decode(LinesContent(self._file, facts).line(row)).uuid or "", row)
+        self._rows_read = len(facts.record_kind)
+        row = rows.get(record.uuid or "", -1)
+        if row < 0:
+            return False
+        line = LinesContent(self._file, facts).line(row)
+        if line == self._file.read(place, length):
+            return True
+        before = records.decode(line)
+        known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
+        same = all(getattr(before, name) == getattr(record, name) for name in known)
+        return same and records.blocks(before) == records.blocks(record)
 
     def _elsewhere(self, record: Record) -> bool:
         """Whether a record is of another chain than the one that is read."""
@@ -271,11 +294,12 @@ class ClaudeCodeScanner:
     def _typed(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
         """What a person typed is a message of its own, below that of the record's results where it has some."""
         message = self._new(Role.USER, record)
-        if below >= 0:
-            self._parent[message] = below
         for block in found:
             self.facts.add_block(message, block, injected=records.injected(record, block))
-        self._typed_below[self._parent[message]].append(message)
+        if below >= 0:  # beside results nobody goes back to another beginning
+            self._parent[message] = below
+        else:
+            self._typed_below[self._parent[message]].append(message)
         return message
 
     def _results_message(self, record: Record, call_id: object) -> int:
@@ -429,4 +453,4 @@ def _text(value: object) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if type(value) is int and 0 <= value <= records.MOST_TOKENS else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, usage_of
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, part_shown, usage_of
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
@@ -89,6 +89,7 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
     add_request, times, ended = facts.add_request, facts.time, facts.ended
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
+    path_of, read_range = facts.path, facts.read_range
 
     def begin(role: int, record: Line) -> int:
         message = begin_message(role, 0, epoch_ms(record.timestamp) if record.timestamp is not None else -1)
@@ -141,8 +142,11 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                             parents[message] = owner
                     elif message < scanner._revised:
                         scanner._revised = message
+                    row = -1
                     for block, body in zip(content, bodies, strict=True):
-                        add_result(message, block.tool_use_id or "", bool(block.is_error), body)
+                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), body)
+                    if use >= 0 and path_of[use] >= 0 and (part := part_shown(data, start, end)) is not None:
+                        read_range[row] = part
 
             elif what == "assistant":
                 if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":

@@ -20,8 +20,11 @@ from tests.tui.fakes import until
 Message = dict[str, Any]
 
 
-def conversation(turns: int = 6, steps: int = 3) -> list[Message]:
-    """Turns with *steps* calls of two tools each, their results in one message, and an answer."""
+def conversation(turns: int = 6, steps: int = 3, lines: int = 100) -> list[Message]:
+    """Turns with *steps* calls of two tools each, their results in one message, and an answer.
+
+    The first result of a turn has as many *lines*, the next twice and three times as many.
+    """
     found: list[Message] = []
     for turn in range(turns):
         found.append({"role": "user", "content": f"Step {turn}: rotate the refresh tokens"})
@@ -30,7 +33,7 @@ def conversation(turns: int = 6, steps: int = 3) -> list[Message]:
             read = {"type": "tool_use", "id": f"r{name}", "name": "Read", "input": {"file_path": f"src/auth{step}.py"}}
             run = {"type": "tool_use", "id": f"b{name}", "name": "Bash", "input": {"command": "pytest -q"}}
             found.append({"role": "assistant", "content": [{"type": "text", "text": "I look at it."}, read, run]})
-            code = f"import jwt  # {name}\n" * (100 * (step + 1))
+            code = f"import jwt  # {name}\n" * (lines * (step + 1))
             results = [
                 {"type": "tool_result", "tool_use_id": f"r{name}", "content": code},
                 {"type": "tool_result", "tool_use_id": f"b{name}", "content": f"{step} passed"},
@@ -62,7 +65,7 @@ DROP, CLEAR = 33, 56
 
 def eventful() -> Session:
     """Ten turns: the first eleven results vanish without a record, at the fifth turn's first reply; then a /clear."""
-    made = from_messages(conversation(10, 3))
+    made = from_messages(conversation(10, 3, 400))
     facts = made.facts
     facts.model = "claude-sonnet-4-5"
     facts.begin_epoch(CLEAR, "clear")
@@ -74,7 +77,8 @@ def eventful() -> Session:
         if message == DROP:
             size -= sum(1.2 * (facts.size[row] // 4) - 9 for row in results[:11])
         if facts.role[message] == Role.ASSISTANT:
-            facts.add_request(message, Usage(fresh=10, cache_read=round(size) - 10, output=20))
+            cached = 9_000 if message == DROP else round(size) - 10
+            facts.add_request(message, Usage(fresh=round(size) - cached, cache_read=cached, output=20))
             size += 60
         size += sum(1.2 * (facts.size[row] // 4) for row in facts.blocks_of(message))
     return Session(facts, made.content, SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"), len(made))

@@ -20,7 +20,7 @@ from context_tui.tui.widgets.row_paint import paint_rule
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
 
-FALLS = "recorded context fell by 6,320: cleared results (inferred, 11 results)"
+FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"
 
 
 def rules_in(rows: Rows) -> list[tuple[int, object]]:
@@ -107,7 +107,7 @@ def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> 
 def test_jumps_stop_at_clears_and_drops() -> None:
     points = {point.at: point.why for point in jumps(eventful(), "defect-microcompact", [])}
     assert points[CLEAR] == "just before the context was cleared (/clear)"
-    assert points[DROP].endswith("fell by 6,320: 11 results cleared (inferred)")
+    assert points[DROP].endswith("fell by 25,760: 11 results cleared (inferred)")
 
 
 def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:

@@ -36,6 +36,8 @@ class Terminal:
                 os.execvpe(argv[0], list(argv), variables)
             finally:
                 os._exit(127)
+        self._poll = select.poll()
+        self._poll.register(self.fd, select.POLLIN)
 
     def __enter__(self) -> Terminal:
         return self
@@ -48,7 +50,7 @@ class Terminal:
 
     def read(self, timeout: float) -> bytes:
         """What the program printed, waiting at most ``timeout`` seconds for it; nothing at its end, too."""
-        if not select.select([self.fd], [], [], max(0.0, timeout))[0]:
+        if not self._poll.poll(max(0.0, timeout) * 1000):
             return b""
         try:
             got = os.read(self.fd, 1 << 16)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +340,21 @@ def test_unknown_types_are_problems_with_a_place(tmp_path: Path) -> None:
     assert [problem.where for problem in session.facts.problems] == [f"line {n}" for n in range(3, 9)]
     assert "of-tomorrow" in session.facts.problems[0].what
     assert session.content.raw(session.facts.problems[-1].raw) == "not json"
+
+
+def test_a_file_is_closed_with_its_last_reader(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    path = recording.write(tmp_path)
+    gc.disable()
+    try:
+        with suppress(FileNotFoundError):
+            opened = len(os.listdir("/proc/self/fd"))
+            for _ in range(5):
+                assert len(ct.open_session(path)) == 1
+            assert len(os.listdir("/proc/self/fd")) <= opened
+    finally:
+        gc.enable()
 
 
 def test_blank_lines_are_no_records(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class ClaudeCodeScanner:
         self._file = LineFile(path)
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
+        self._usual_reader = usual_reader
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
@@ -59,7 +60,6 @@ class ClaudeCodeScanner:
         self._apart = -1  # what was typed in a record of results, a message of its own
         self._leaf = -1
         self._leaves: list[int] = []  # where each epoch ended
-        self._read_usual = usual_reader(self)
 
     @property
     def progress(self) -> float:
@@ -73,12 +73,13 @@ class ClaudeCodeScanner:
             self._untear()
         data, size = self._file.data, self._file.size
         usual = self._chain == self._wanted == MAIN
+        read_usual = self._usual_reader(self)  # not kept: it holds the scanner, and that the open file
         while self._offset < size:
             if deadline is not None and steps and time.perf_counter() > deadline:
                 break
             steps += 1
             if usual:
-                self._offset, taken = self._read_usual(data, self._offset)
+                self._offset, taken = read_usual(data, self._offset)
                 self._line += taken
                 if taken == AT_ONCE or self._offset >= size:
                     continue

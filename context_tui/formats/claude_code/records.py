@@ -88,6 +88,8 @@ NOT_SENT = frozenset(
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when a context begins anew at ``/clear``."""
 
+PART_WITHIN = 2_000
+"""Bytes at the end of a record among which the display of a read says which lines it shows."""
 MOST_TOKENS = 10**9
 """A larger size is none that was ever sent."""
 
@@ -231,7 +233,7 @@ def typed_by_person(record: Record) -> bool | None:
 
 def part_shown(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
     """The part of a file that the display of a read was given: its first line and how many; None where it says none."""
-    at = data.rfind(b'"numLines":', start, end)
+    at = data.rfind(b'"numLines":', max(start, end - PART_WITHIN), end)
     found = _SHOWN.match(data, at, end) if at >= 0 else None
     return (int(found[2]), int(found[1])) if found else None
 

@@ -86,6 +86,20 @@ def test_beliefs_are_near_what_was_recorded() -> None:
     assert PAGE.read_text(encoding="utf-8") == table(found), "make recordings"
 
 
+@pytest.mark.skipif(not FILES, reason="no real recordings beside the checkout")
+def test_what_a_recorded_microcompaction_cleared_is_inferred_without_its_record(tmp_path: Path) -> None:
+    recorded = CORPUS / "claude-code" / "cli__compact2_micro1.jsonl"
+    path = tmp_path / "silent.jsonl"
+    lines = recorded.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"microcompact_boundary"' not in line))
+    whole, silent = ct.open_session(recorded), ct.open_session(path)
+    [drop] = silent.drops
+    assert drop.explained_by == "cleared results"
+    assert {silent.facts.call_id(row) for row in drop.results} == {
+        whole.facts.call_id(row) for row in whole.facts.compactions[0].cleared
+    }
+
+
 # Causes are sized one by one: only together can they be seen to make the whole difference.
 def test_causes_add_up(path: Path) -> None:
     for session in opened(path):

@@ -63,6 +63,21 @@ def assert_same(path: Path) -> None:
         assert fast.message(message) == thorough.message(message)
 
 
+def test_the_lines_that_a_read_shows_are_those_of_its_only_result(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(call("a", "Read", file_path="/a"), call("b", "Bash"), call("c", "Read", file_path="/c"))
+    file = {"numLines": 40, "startLine": 7, "totalLines": 90}
+    recording.results(result("a", "x" * 400), result("b"), toolUseResult={"file": file})
+    recording.results(result("c", "x" * 400), toolUseResult={"file": file})
+    path = recording.write(tmp_path)
+    assert_same(path)
+    session = read(path, fast=True)
+    assert isinstance(session, Session)
+    [row] = session.facts.read_range
+    assert session.facts.call_id(row) == "c" and session.facts.read_range[row] == (7, 40)
+
+
 def bent(value: Any, draw: st.DataObject) -> Any:
     """*value* with a field at any depth that is another, gone, or one that was not there."""
     if isinstance(value, list) and value:

@@ -21,7 +21,7 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.usual import AT_ONCE, Line, usual_reader
 from context_tui.formats.lines import LineFile, objects_on
-from context_tui.session.facts import Branch, Compaction, Facts, Kind, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 
@@ -168,7 +168,7 @@ class ClaudeCodeScanner:
         elif what == "assistant" and record.message is not None:
             message = self._assistant(record)
         elif what == "user" and record.message is not None:
-            message = self._user(record)
+            message = self._user(record, place, length)
         elif what == "attachment" and record.attachment is not None:
             message = self._attached(record) if records.blocks(record) else -1
         elif what == "system":
@@ -180,8 +180,6 @@ class ClaudeCodeScanner:
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
-        if what == "user" and message >= 0 and not twice:
-            self._note_part(message, place, length)
         row = facts.add_record(place, length, kind, message)
         if self._apart >= 0:
             message, self._apart = self._apart, -1
@@ -191,27 +189,26 @@ class ClaudeCodeScanner:
         if message >= 0:
             self._leaf = message
 
-    def _note_part(self, message: int, place: int, length: int) -> None:
-        """Keep which lines of a file a record's result holds, where it is of a read."""
+    def _note_part(self, result: int, place: int, length: int) -> None:
+        """Keep which lines of a file the only result of a record holds, where it is of a read."""
         facts = self.facts
-        block = facts.last_block[message]
-        use = facts.call_use[facts.call[block]] if block >= 0 and facts.kind[block] == Kind.TOOL_RESULT else -1
+        use = facts.call_use[facts.call[result]]
         if use >= 0 and facts.path[use] >= 0:
             part = records.part_shown(self._file.data, place, place + length)
             if part is not None:
-                facts.read_range[block] = part
+                facts.read_range[result] = part
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
         """Whether a record says what one with its uuid has said before."""
-        facts, rows = self.facts, self._row_of
+        facts, rows, content = self.facts, self._row_of, LinesContent(self._file, self.facts)
         for row in range(self._rows_read, len(facts.record_kind)):  # only files with copies ask where records are
             if facts.record_kind[row] != RecordKind.PROBLEM:
-                rows.setdefault(records.decode(LinesContent(self._file, facts).line(row)).uuid or "", row)
+                rows.setdefault(records.decode(content.line(row)).uuid or "", row)
         self._rows_read = len(facts.record_kind)
         row = rows.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line = LinesContent(self._file, facts).line(row)
+        line = content.line(row)
         if line == self._file.read(place, length):
             return True
         before = records.decode(line)
@@ -274,7 +271,7 @@ class ClaudeCodeScanner:
         elif output >= known.output:
             self.facts.revise_request(known, usage)
 
-    def _user(self, record: Record) -> int:
+    def _user(self, record: Record, place: int, length: int) -> int:
         found = records.blocks(record)
         if record.isCompactSummary:
             return self._summary(record, found)
@@ -286,8 +283,11 @@ class ClaudeCodeScanner:
                 return self._injected(record)
             return self._typed(record, found)
         message = self._results_message(record, first.get("tool_use_id"))
-        for block in records.shown(found, record, typed=False):
-            self.facts.add_block(message, block, injected=not records.is_result(block))
+        shown = records.shown(found, record, typed=False)
+        rows = [self.facts.add_block(message, block, injected=not records.is_result(block)) for block in shown]
+        results = [row for row, block in zip(rows, shown, strict=True) if records.is_result(block)]
+        if len(results) == 1:
+            self._note_part(results[0], place, length)
         if typed := records.shown(found, record, typed=True):
             self._apart = self._typed(record, typed, below=message)
         return message

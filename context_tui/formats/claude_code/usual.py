@@ -145,8 +145,10 @@ def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[in
                     row = -1
                     for block, body in zip(content, bodies, strict=True):
                         row = add_result(message, block.tool_use_id or "", bool(block.is_error), body)
-                    if use >= 0 and path_of[use] >= 0 and (part := part_shown(data, start, end)) is not None:
-                        read_range[row] = part
+                    if use >= 0 and path_of[use] >= 0 and len(content) == 1:
+                        part = part_shown(data, start, end)
+                        if part is not None:
+                            read_range[row] = part
 
             elif what == "assistant":
                 if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":

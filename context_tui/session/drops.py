@@ -13,7 +13,7 @@ from itertools import accumulate
 from threading import Lock
 
 from context_tui.session.epochs import epoch_at, last_rewrite, order_at
-from context_tui.session.facts import BlockFlag, Drop, Facts, Kind, MessageFlag
+from context_tui.session.facts import BlockFlag, Drop, Explanation, Facts, Kind, MessageFlag
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals, known_by
 
 LEAST = 2_000
@@ -93,16 +93,16 @@ def _drop(facts: Facts, row: int, fall: int) -> Drop:
     if factors is not None:
         went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
     if last_rewrite(facts, after) > before:
-        return Drop(after, fall, round(went), "microcompaction")
+        return Drop(after, fall, round(went), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
-        return Drop(after, fall, round(went), "change of model")
+        return Drop(after, fall, round(went), Explanation.MODEL)
     if factors is None or factors.intervals < ENOUGH_INTERVALS or len(facts.drops) >= MOST_EXPLAINED:
         return Drop(after, fall, round(went))
     order = order_at(facts, after)[1]
     if appended.turns and _thinking_went(facts, row, order, factors, went):
-        return Drop(after, fall, round(went), "dropped thinking")
+        return Drop(after, fall, round(went), Explanation.THINKING)
     results = _cleared(facts, row, order, factors, went) if went >= LEAST_CLEARED else ()
-    return Drop(after, fall, round(went), "cleared results" if results else None, results)
+    return Drop(after, fall, round(went), Explanation.CLEARED if results else None, results)
 
 
 def _factors(facts: Facts, row: int) -> Factors | None:
@@ -111,11 +111,7 @@ def _factors(facts: Facts, row: int) -> Factors | None:
     begun = row - row % step
     if facts.request_model[begun - 1] != facts.request_model[row - 1]:
         begun = row
-    factors = facts.drops_known.factors
-    if begun not in factors:
-        factors[begun] = fit(facts, begun)
-    found: Factors | None = factors[begun]
-    return found
+    return fit(facts, begun)
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:

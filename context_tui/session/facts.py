@@ -21,6 +21,7 @@ from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.kinds import BlockFlag as BlockFlag
+from context_tui.session.kinds import Explanation as Explanation
 from context_tui.session.kinds import Kind as Kind
 from context_tui.session.kinds import MessageFlag as MessageFlag
 from context_tui.session.kinds import RecordKind as RecordKind
@@ -110,14 +111,14 @@ class Drop:
     """Recorded context that falls between two requests of one epoch, without a compaction that says so in full.
 
     ``message`` is the reply of the request at which it shows, ``tokens`` how much less that recorded, and ``gone`` what
-    went: that and an estimate of what was appended meanwhile. ``explained_by`` is microcompaction, cleared results,
-    dropped thinking, change of model, or None; ``results`` are the rows of results that are inferred to be cleared.
+    went: that and an estimate of what was appended meanwhile. ``explained_by`` is None where no size fits; ``results``
+    are the rows of results that are inferred to be cleared.
     """
 
     message: int
     tokens: int
     gone: int
-    explained_by: str | None = None
+    explained_by: Explanation | None = None
     results: tuple[int, ...] = ()
 
 

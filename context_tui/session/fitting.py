@@ -137,6 +137,13 @@ def _interval(facts: Facts, row: int) -> Interval | None:
 
 def fit(facts: Facts, end: int) -> Factors | None:
     """The factors as of request *end*, from those before it; None where they are too few, or say too little."""
+    known: dict[int, Factors | None] = facts.drops_known.factors
+    if end not in known:
+        known[end] = _fitted(facts, end)
+    return known[end]
+
+
+def _fitted(facts: Facts, end: int) -> Factors | None:
     found = intervals(facts, end)
     clean = [interval for interval in found if not interval.content.turns and not interval.content.images]
     if len(clean) < LEAST_INTERVALS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Role(IntEnum):
@@ -30,6 +30,15 @@ class RecordKind(IntEnum):
     MESSAGE = 0
     SIDE = 1
     PROBLEM = 2
+
+
+class Explanation(StrEnum):
+    """What a fall of the recorded context is explained by, in the words that are shown."""
+
+    MICROCOMPACTION = "microcompaction"
+    CLEARED = "cleared results"
+    THINKING = "dropped thinking"
+    MODEL = "change of model"
 
 
 class BlockFlag:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from context_tui.session.context import Context, once
-from context_tui.session.facts import BlockFlag, Facts, Kind
+from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import CATEGORIES, category_of
@@ -59,19 +59,28 @@ class Fit:
         return (self.expected - self.recorded) / self.recorded
 
     @property
+    def far(self) -> bool:
+        """Whether the estimate is so far off that it needs a reason."""
+        return abs(self.off) >= FAR_OFF
+
+    @property
     def cause(self) -> str:
         """The causes in words, with their tokens; nothing where the estimate is near enough."""
-        if abs(self.off) < FAR_OFF:
-            return ""
-        words = [f"{cause.what} {_more_or_less(cause.tokens)}" for cause in self.causes]
+        return ", ".join(self.reasons(" tokens"))
+
+    def reasons(self, unit: str = "") -> list[str]:
+        """Each cause in words, and what is unexplained where that is worth it; none where it is near enough."""
+        if not self.far:
+            return []
+        words = [f"{cause.what} {_more_or_less(cause.tokens, unit)}" for cause in self.causes]
         if not words or abs(self.unexplained) >= WORTH_NAMING * abs(self.expected - self.recorded):
-            words.append(f"unexplained: {_more_or_less(self.unexplained)}")
-        return ", ".join(words)
+            words.append(f"unexplained: {_more_or_less(self.unexplained, unit)}")
+        return words
 
 
-def _more_or_less(tokens: int) -> str:
+def _more_or_less(tokens: int, unit: str) -> str:
     """By how much the real size differs from an estimate that is too large by *tokens*."""
-    return f"{abs(tokens):,} tokens {'less' if tokens > 0 else 'more'}"
+    return f"{abs(tokens):,}{unit} {'less' if tokens > 0 else 'more'}"
 
 
 def fit_at(session: Session, context: Context) -> Fit | None:
@@ -97,7 +106,7 @@ def _causes(session: Session, before: Context, row: int, hidden: int) -> Iterato
     """Everything that can be sized, with the tokens by which it makes the estimate too large."""
     facts, factors = before.facts, fit(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
-    counted = ("cleared results", "microcompaction")  # their results are not in the estimate any more
+    counted = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
     for what in dict.fromkeys(drop.explained_by for drop in drops if drop.explained_by not in counted):
         yield (what or "silent drop"), sum(drop.gone for drop in drops if drop.explained_by == what)
     content, begun = shape_of(before), _first_request(facts, before)
@@ -223,7 +232,7 @@ def suggested(session: Session, context: Context) -> Suggested:
     gone = sum(
         drop.gone
         for drop in session.drops
-        if drop.explained_by == "dropped thinking" and context.epoch_start < drop.message < context.at
+        if drop.explained_by == Explanation.THINKING and context.epoch_start < drop.message < context.at
     )
     share["thinking"] = max(share["thinking"] - gone, 0.0)
     share["system"], share["tools"] = facts.system_bytes // 4 * factors.text, facts.tools_bytes // 4 * factors.call

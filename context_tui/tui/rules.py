@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from context_tui.session.facts import Compaction, Drop, Epoch, Facts
+from context_tui.session.facts import Compaction, Drop, Epoch, Explanation, Facts
 from context_tui.session.session import Session
 from context_tui.tui.text import line, plural
 
@@ -18,17 +18,13 @@ class Rule(NamedTuple):
     what: Compaction | Epoch | Drop
 
 
-MICRO = "microcompaction"
-"""What explains a drop that has the rule of its compaction."""
-
-
 def rules_of(session: Session) -> list[Rule]:
     """Everything that happened to the context of a session but appending, in order."""
     facts = session.facts
     found = [Rule(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
     found += (Rule(each.message, each) for each in clears)
-    drops = {drop.message: drop for drop in session.drops if drop.explained_by != MICRO}
+    drops = {drop.message: drop for drop in session.drops if drop.explained_by != Explanation.MICROCOMPACTION}
     found += (Rule(each.message, each) for each in drops.values())
     return sorted(found, key=lambda rule: rule.message)
 
@@ -75,7 +71,8 @@ def _fall(facts: Facts, compaction: Compaction) -> int:
     message = facts.request_message[row] if row < len(facts.requests) else -1
     found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
     drop = facts.drops[found] if found < len(facts.drops) else None
-    return drop.tokens if drop and drop.message == message and drop.explained_by == MICRO else 0
+    micro = drop is not None and drop.message == message and drop.explained_by == Explanation.MICROCOMPACTION
+    return drop.tokens if drop is not None and micro else 0
 
 
 def before(rule: Rule) -> str:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from context_tui.tokens.breakdown import Breakdown, breakdown
-from context_tui.tokens.fit import FAR_OFF, Fit, Suggested, fit_at, suggested
+from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
 from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.view import View
 from context_tui.tui.widgets.draw import percent
@@ -33,7 +33,7 @@ def sizes_of(view: View, pause: float = 0.0) -> Sizes:
 
 def off_words(fit: Fit) -> str:
     """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
-    if abs(fit.off) < FAR_OFF:
+    if not fit.far:
         return ""
     return f"{percent(abs(fit.off))} {'below' if fit.off < 0 else 'above'} the {fit.recorded:,} recorded"
 
@@ -43,7 +43,7 @@ def fit_words(fit: Fit | None, width: int) -> str:
     off = off_words(fit) if fit else ""
     if fit is None or not off:
         return ""
-    causes = fit.cause.replace(" tokens ", " ").split(", ")
+    causes = fit.reasons()
     words = ""
     for lead in (f"the estimate is {off}: ", f"estimate {off}: "):
         for count in range(len(causes), 0, -1):

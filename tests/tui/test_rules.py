@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from context_tui.policies.registry import POLICIES
-from context_tui.session.facts import Compaction, Drop, Epoch
+from context_tui.session.facts import Compaction, Drop, Epoch, Explanation
 from context_tui.session.session import Session
 from context_tui.tui.jumps import jumps
 from context_tui.tui.marks import Marker
@@ -55,11 +55,11 @@ def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     ("why", "words"),
     [
         (None, "recorded context fell by 5,322: unexplained"),
-        ("dropped thinking", "recorded context fell by 5,322: dropped thinking (inferred)"),
-        ("change of model", "recorded context fell by 5,322: change of model (inferred)"),
+        (Explanation.THINKING, "recorded context fell by 5,322: dropped thinking (inferred)"),
+        (Explanation.MODEL, "recorded context fell by 5,322: change of model (inferred)"),
     ],
 )
-def test_a_drop_says_what_explains_it(why: str | None, words: str) -> None:
+def test_a_drop_says_what_explains_it(why: Explanation | None, words: str) -> None:
     assert labels(session().facts, Rule(9, Drop(9, 5_322, 6_000, why)))[0] == words
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from context_tui.session.window import Window
-from context_tui.tokens.fit import FAR_OFF, Fit
+from context_tui.tokens.fit import Fit
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, percent
 from context_tui.tui.widgets.recorded_line import TICKS
 
@@ -137,7 +137,7 @@ def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -
     if not short:
         runs[1] = (f" of {size} recorded ({percent(level.recorded / max(level.window.tokens, 1))})", MUTED)
     runs += [("   estimated " if not short else "  est. ", MUTED), (f"{level.estimated:,}", "")]
-    if off and level.fit and abs(level.fit.off) >= FAR_OFF and detail <= 1:
+    if off and level.fit and level.fit.far and detail <= 1:
         side = "above" if level.fit.off > 0 else "below"
         runs.append((f" ({percent(abs(level.fit.off))} {side} recorded)", WARN))
     if level.not_in_file is not None and detail <= 1:

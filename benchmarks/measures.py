@@ -217,17 +217,17 @@ def messages(count: int) -> list[dict[str, Any]]:
 def parameters() -> list[Row]:
     """Moving a parameter of each policy over 100,000 messages: the totals and a screen of verdicts, and the curve."""
     import context_tui as ct
-    from context_tui.policies.moment import moment_of
     from context_tui.policies.registry import POLICIES
+    from context_tui.policies.runtime_state import runtime_state_of
 
     opened = ct.from_messages(messages(100_000))
     context = opened.context_at()
-    moment = moment_of(context, opened.window, len(opened), None, True)
+    state = runtime_state_of(context, opened.window, len(opened), None, True)
     gc.freeze()  # the messages are at hand here only because they were never in a file
     change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
     for name, policy in POLICIES.items():
         begun = time.process_time()
-        policy.plan(context, policy.Params(), moment)
+        policy.plan(context, policy.Params(), state)
         first = (time.process_time() - begun) * 1000
         for key, values in settings_of(policy, len(opened)).items():
             times = []
@@ -243,7 +243,7 @@ def parameters() -> list[Row]:
             if name == "chain":  # a curve is over a number, and it has none of its own
                 continue
             begun = time.process_time()
-            policy.curve(context, policy.Params(), moment, key, values)
+            policy.curve(context, policy.Params(), state, key, values)
             seconds = time.process_time() - begun
             detail = f"the slowest: {name} {key}"
             curve = max(curve, Row("curve of 60 values", seconds * 1000, 150, "ms", detail), key=by_value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mmap import mmap
 from pathlib import Path
 
-from context_tui.compaction.mending import PairCheck, check_pairs, mended, recording_of
+from context_tui.compaction.exportable import PairCheck, check_pairs, exportable, recording_of
 from context_tui.errors import Error, ExitCode
 from context_tui.formats.base import Format, scan
 from context_tui.formats.lines import LineFile
@@ -69,7 +69,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
-    made = mended(session, _unchanged(session), form.refuses)
+    made = exportable(session, _unchanged(session), form.refuses)
     if not len(made.session):
         raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
     with _private_folder(out) as folder:

@@ -60,7 +60,7 @@ class Losses:
 
 
 def weights(context: Context) -> Counter[int]:
-    """How much of each kind of block a context holds: bytes of what rulers see, else blocks."""
+    """How much of each kind of block a context holds: bytes of what estimators see, else blocks."""
     facts, found = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):

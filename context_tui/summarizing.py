@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.repair import repair
+from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.markers import SDK_SUMMARY

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import UnreadableSession  # noqa: E402
 from context_tui.formats.opening import format_of, open_session  # noqa: E402
-from context_tui.policies.firing import moments  # noqa: E402
+from context_tui.policies.triggers import runtime_states  # noqa: E402
 from context_tui.session.fitting import content_of  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.tokens.fit import Fit, fit_at  # noqa: E402
@@ -103,15 +103,15 @@ def _offs(session: Session) -> tuple[list[Off], int]:
     """Every request that has something recorded before it, and how many have not."""
     facts, offs, unbased = session.facts, [], 0
     row_at = {message: row for row, message in enumerate(facts.request_message)}
-    for moment in moments(session, frozenset({"before_call"})):
-        row = row_at.get(moment.at)
+    for state in runtime_states(session, frozenset({"before_call"})):
+        row = row_at.get(state.at)
         if row is None or not facts.requests[row].context:
             continue
-        if moment.recorded is None:
+        if state.recorded is None:
             unbased += 1
             continue
         recorded = facts.requests[row].context
-        offs.append(Off(moment.at, moment.believed, recorded, _why(session, row, moment.believed - recorded)))
+        offs.append(Off(state.at, state.believed, recorded, _why(session, row, state.believed - recorded)))
     return offs, unbased
 
 

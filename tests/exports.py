@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import context_tui as ct
-from context_tui.compaction.pairs import compare, problems
-from context_tui.compaction.repair import RENAMED
+from context_tui.compaction.tool_pairing import RENAMED, compare, problems
 from context_tui.exporting import export, writable_formats
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.policies.moment import Moment, moment_of
 from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Body, Context
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
 from context_tui.session.memory import from_messages
@@ -50,11 +50,11 @@ MESSAGES = st.lists(
 )
 
 
-def ways(session: Session) -> list[tuple[Context, Moment]]:
+def ways(session: Session) -> list[tuple[Context, RuntimeState]]:
     """The context as it is and after another policy, idle and not."""
     context = session.context_at()
-    idle = moment_of(context, session.window, len(session))
-    busy = moment_of(context, session.window, len(session), 200)
+    idle = runtime_state_of(context, session.window, len(session))
+    busy = runtime_state_of(context, session.window, len(session), 200)
     prune = POLICIES["agent-sdk-prune"]
     pruned = prune.plan(context, params_for(prune, {"max_chars": 900}), idle).after()
     return [(context, idle), (context, busy), (pruned, idle)]
@@ -100,10 +100,10 @@ def test_curve_is_planning_for_each_value(name: str, key: str, messages: list[di
     session, policy = from_messages(messages), POLICIES[name]
     given = {k: v for k, v in EAGER.items() if k in policy.Params.model_fields and others == "eager"}
     params = params_for(policy, given)
-    for context, moment in ways(session):
+    for context, state in ways(session):
         values = [*VALUES[name, key], *((len(context) // 2, len(context)) if key == "cut" else ())]
-        plans = [policy.plan(context, params.model_copy(update={key: value}), moment) for value in values]
-        assert policy.curve(context, params, moment, key, values) == [plan.tokens_after for plan in plans]
+        plans = [policy.plan(context, params.model_copy(update={key: value}), state) for value in values]
+        assert policy.curve(context, params, state, key, values) == [plan.tokens_after for plan in plans]
 
 
 STEPS = {pair: values for pair, values in VALUES.items() if pair[0] not in ("manual", "chain")}
@@ -122,12 +122,12 @@ def test_a_chains_curve_over_a_parameter_of_a_step(
         fields = POLICIES[name].Params.model_fields
         given |= {f"{name}.{k}": v for k, v in EAGER.items() if k in fields} | {"agent-sdk-prune.max_chars": 720}
     params = params_for(chain, given)
-    for context, moment in ways(session):
+    for context, state in ways(session):
         plans = [
-            chain.plan(context, params_for(chain, given | {f"{name}.{key}": value}), moment)
+            chain.plan(context, params_for(chain, given | {f"{name}.{key}": value}), state)
             for value in STEPS[name, key]
         ]
-        assert chain.curve(context, params, moment, f"{name}.{key}", STEPS[name, key]) == [
+        assert chain.curve(context, params, state, f"{name}.{key}", STEPS[name, key]) == [
             plan.tokens_after for plan in plans
         ]
 
@@ -145,7 +145,7 @@ def test_tokens_after_are_those_of_the_session_that_it_leaves(
         eager = {"policies": order, "options": {"agent-sdk-prune": {"max_chars": 720, "preserve_tail": 1}}}
     params = params_for(policy, {k: v for k, v in eager.items() if k in policy.Params.model_fields})
     context = session.context_at()
-    plan = policy.plan(context, params, moment_of(context, session.window, len(session)))
+    plan = policy.plan(context, params, runtime_state_of(context, session.window, len(session)))
     after = apply(session, plan, "in short")
     summary = estimate(after.to_messages()[0]) or 0 if plan.summarises else 0
     assert plan.tokens_after == (estimate(after) or 0) - summary
@@ -171,7 +171,9 @@ def test_a_cut_by_hand_splits_no_pair(messages: list[dict[str, Any]], cut: int) 
     wanted = min(cut, len(messages))
     policy = POLICIES["manual"]
     context = session.context_at()
-    plan = policy.plan(context, params_for(policy, {"cut": wanted}), moment_of(context, session.window, len(session)))
+    plan = policy.plan(
+        context, params_for(policy, {"cut": wanted}), runtime_state_of(context, session.window, len(session))
+    )
 
     def splits(at: int) -> bool:
         made = set[str]()

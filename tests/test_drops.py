@@ -163,7 +163,7 @@ def test_a_size_that_a_later_line_corrects_is_looked_at_again(tmp_path: Path) ->
     made.assistant(text("b"), id="m", use=usage(50_500, output=90))
     path = made.write(tmp_path)
     whole = path.read_bytes()
-    path.write_bytes(whole[: whole.rindex(b"{\"parentUuid")])
+    path.write_bytes(whole[: whole.rindex(b'{"parentUuid')])
     pieces = scanner_for(choose(path))
     pieces.advance()
     assert [drop.tokens for drop in pieces.session().drops] == [49_992]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.compaction.pairs import problems
+from context_tui.compaction.tool_pairing import problems
 from context_tui.exporting import writable_formats
 from context_tui.session import markers
 from tests.exports import carried_out, defects, wrong_with

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.compaction.pairs import compare, problems
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.tool_pairing import compare, problems
 from context_tui.policies.registry import POLICIES, params_for, policy_named
 from context_tui.policies.values import assignments, pairs
 from context_tui.session.facts import Kind

@@ -13,8 +13,8 @@ import pytest
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.discovery import samples
-from context_tui.policies.firing import fires
 from context_tui.policies.registry import policy_named
+from context_tui.policies.triggers import fires
 from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
 from context_tui.summarizer.secrets import mask

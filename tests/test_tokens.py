@@ -63,8 +63,8 @@ def test_what_can_be_estimated() -> None:
 @given(messages=histories())
 def test_a_session_is_the_sum_of_its_messages(messages: list[dict[str, Any]]) -> None:
     session = ct.from_messages(messages)
-    for ruler in ("bytes/4", "bytes/3.5"):
-        assert ct.tokens.estimate(session, ruler) == sum(ct.tokens.estimate(m, ruler) or 0 for m in messages)
+    for name in ("bytes/4", "bytes/3.5"):
+        assert ct.tokens.estimate(session, name) == sum(ct.tokens.estimate(m, name) or 0 for m in messages)
 
 
 def test_histories() -> None:

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.firing import fires, first_fire, moments, phases_at
-from context_tui.policies.moment import moment_of
 from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.policies.triggers import fires, first_trigger, phases_at, runtime_states
 from context_tui.session.session import Session
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
@@ -37,8 +37,8 @@ def sized(folder: Path, tokens: int, model: str = "claude-sonnet-4-5", **more: i
 def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording: Recording) -> None:
     session = recording.open(tmp_path)
     looked = [at for at in range(len(session)) if phases_at(session.facts, at) & PHASES] + [len(session)]
-    alone = [moment_of(session.context_at(at), session.window, len(session)) for at in looked]
-    assert list(moments(session, PHASES)) == alone
+    alone = [runtime_state_of(session.context_at(at), session.window, len(session)) for at in looked]
+    assert list(runtime_states(session, PHASES)) == alone
 
 
 @fixtures
@@ -53,10 +53,10 @@ def test_firing_equals_planning_everywhere(
         given["context_budget"] = data.draw(st.integers(1, 180_000))
     params = params_for(policy, given)
     looked = [at for at in range(len(session)) if phases_at(session.facts, at) & policy.phases] + [len(session)]
-    firing = [at for at in looked if ct.plan(session, name, at=at, **given).trigger.fires]
-    assert first_fire(session, policy, params) == (firing[0] if firing else None)
+    triggers = [at for at in looked if ct.plan(session, name, at=at, **given).trigger.fires]
+    assert first_trigger(session, policy, params) == (triggers[0] if triggers else None)
     before = dict(zip(looked, [None, *looked], strict=False))
-    assert fires(session, policy, params) == [at for at in firing if before[at] not in firing]
+    assert fires(session, policy, params) == [at for at in triggers if before[at] not in triggers]
 
 
 @fixtures
@@ -71,7 +71,7 @@ def test_believed_is_a_replay_of_the_accounting(tmp_path: Path, recording: Recor
             history.record(requests[index].context)
         history.append(session.message(index))
     believed[len(session)] = history.tokens or 0
-    series = {moment.at: moment.believed for moment in moments(session, frozenset({"before_call"}))}
+    series = {state.at: state.believed for state in runtime_states(session, frozenset({"before_call"}))}
     assert series == {at: believed[at] for at in series}
     assert len(session) in series
 
@@ -98,8 +98,8 @@ def test_believed_starts_anew_after_a_compaction(tmp_path: Path) -> None:
 
 def test_first_fire_may_be_at_the_end_only_or_nowhere(tmp_path: Path) -> None:
     policy = POLICIES["defect-microcompact"]
-    assert first_fire(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
-    assert first_fire(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
+    assert first_trigger(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
+    assert first_trigger(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
     assert fires(sized(tmp_path, 1), policy, params_for(policy, {})) == []
 
 

@@ -15,9 +15,9 @@ from context_tui.cli.options import add_policy, add_session, opened, parse, pars
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of
 from context_tui.compaction.apply import apply
-from context_tui.compaction.mending import unpaired
-from context_tui.compaction.pairs import Orphan
+from context_tui.compaction.exportable import unpaired
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.exporting import ExportResult, check_place, export, writable_formats
 from context_tui.session.session import Session

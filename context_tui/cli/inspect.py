@@ -11,16 +11,16 @@ from typing import Any
 from context_tui.cli.options import add_session, opened, parse, parser
 from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
-from context_tui.policies.firing import moments
-from context_tui.policies.moment import believed_at
+from context_tui.policies.runtime_state import believed_at
+from context_tui.policies.triggers import runtime_states
 from context_tui.session.context import context_at
 from context_tui.session.facts import Compaction, Drop, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import in_file, last_request, not_in_file, recorded_usage
-from context_tui.tokens.rulers import bytes4, message_tokens
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -161,7 +161,7 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
     facts, turn, found = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
     drops = {drop.message: drop.tokens for drop in session.drops}
-    looks = {moment.at: moment for moment in moments(session, frozenset({"before_call"}))}
+    looks = {state.at: state for state in runtime_states(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
         found.append(

@@ -11,8 +11,8 @@ from context_tui.cli.options import add_policy, add_session, opened, parse, pars
 from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.firing import first_fire
 from context_tui.policies.registry import params_for, plan_with, policy_named
+from context_tui.policies.triggers import first_trigger
 from context_tui.policies.values import assignments, pairs
 from context_tui.session.session import Session
 
@@ -96,7 +96,7 @@ def show(session: Session, made: Plan) -> None:
     say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:
-        first = first_fire(session, policy, made.params)  # type: ignore[arg-type]
+        first = first_trigger(session, policy, made.params)  # type: ignore[arg-type]
         say("         nowhere in this session" if first is None else f"         first before message {first:,}")
     if not made.changed:
         return

@@ -12,8 +12,8 @@ from context_tui.compaction.changes import Change as Change
 from context_tui.compaction.changes import Changes
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import bytes4
 
 if TYPE_CHECKING:
     from context_tui.session.session import Message, Session

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import BRANCH, HEAD_BYTES, Format, Scanner, scan
-from context_tui.formats.known import unread_format
 from context_tui.formats.registry import FORMATS
+from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo
 
 
@@ -40,7 +40,7 @@ def format_of(path: Path) -> Format:
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
-    other = unread_format(head, path)
+    other = unsupported_format(head, path)
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
         raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
     if not claims:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.policies.agent_sdk_prune import sdk_trigger
 from context_tui.policies.base import LoopCurve, Params, nothing, param
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind, Role
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
@@ -30,11 +30,11 @@ class AgentSdkCompact(LoopCurve):
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
     trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
 
-    def trigger(self, moment: Moment, params: AgentSdkCompactParams) -> Trigger:
-        return sdk_trigger(moment, params.context_budget, "the budget")
+    def trigger(self, state: RuntimeState, params: AgentSdkCompactParams) -> Trigger:
+        return sdk_trigger(state, params.context_budget, "the budget")
 
-    def plan(self, context: Context, params: AgentSdkCompactParams, moment: Moment) -> Plan:
-        trigger, cut = self.trigger(moment, params), split(context, params.min_keep)
+    def plan(self, context: Context, params: AgentSdkCompactParams, state: RuntimeState) -> Plan:
+        trigger, cut = self.trigger(state, params), split(context, params.min_keep)
         if cut == 0:
             reason = f"nothing to summarise: {len(context)} messages, and {params.min_keep} are kept"
             if len(context) > params.min_keep:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from context_tui.compaction.changes import Change, Changes
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, param
-from context_tui.policies.ladder import Ladder
-from context_tui.policies.moment import Moment
+from context_tui.policies.prefix_sums import PrefixSums
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, cut_shifts
 from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import Kind
@@ -31,15 +31,15 @@ class AgentSdkPruneParams(Params):
     preserve_tail: int = param(4, "messages at the end that are left alone", "messages", 0, 100_000)
 
 
-def sdk_trigger(moment: Moment, threshold: int, what: str) -> Trigger:
+def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
     """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
 
     At Anthropic these leave out cached tokens, so the reason names the real size too.
     """
-    read = moment.input_tokens
-    if moment.recorded is None or read is None:
+    read = state.input_tokens
+    if state.recorded is None or read is None:
         return Trigger(False, "no recorded usage, and it looks at nothing else", None, threshold, "unknown")
-    real = moment.recorded.context
+    real = state.recorded.context
     fires = read > threshold
     reason = f"it reads {read:,} input tokens, {'above' if fires else 'not above'} {what} = {threshold:,}"
     if read != real:
@@ -56,12 +56,12 @@ class AgentSdkPrune(LoopCurve):
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
     trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
 
-    def trigger(self, moment: Moment, params: AgentSdkPruneParams) -> Trigger:
+    def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
         what = f"{params.threshold_pct} % of {params.context_budget:,}"
-        return sdk_trigger(moment, threshold, what)
+        return sdk_trigger(state, threshold, what)
 
-    def plan(self, context: Context, params: AgentSdkPruneParams, moment: Moment) -> Plan:
+    def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:
         facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars
         found = prunable(context)
         lengths = found.length[: bisect_left(found.position, end)]
@@ -85,7 +85,7 @@ class AgentSdkPrune(LoopCurve):
             self.name,
             params,
             context,
-            self.trigger(moment, params),
+            self.trigger(state, params),
             Changes(list(sizes), change),
             reason="" if sizes else f"nothing to prune: no older result is longer than {longest:,} bytes",
             report={"removed_bytes": removed},
@@ -93,20 +93,20 @@ class AgentSdkPrune(LoopCurve):
             saved=sum(found.saved[number] for number in chosen),
         )
 
-    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         found, total = prunable(context), measured(context).total
         if name == "max_chars":
             old = bisect_left(found.position, len(context) - params.preserve_tail)
-            by_length = Ladder(found.length[:old], found.saved[:old])
+            by_length = PrefixSums(found.length[:old], found.saved[:old])
             return [total - by_length.above(value) for value in values]
         if name == "preserve_tail":
             saved = [
                 saved if length > params.max_chars else 0
                 for length, saved in zip(found.length, found.saved, strict=True)
             ]
-            by_position = Ladder(found.position, saved)
+            by_position = PrefixSums(found.position, saved)
             return [total - by_position.below(len(context) - value) for value in values]
-        return super().curve(context, params, moment, name, values)
+        return super().curve(context, params, state, name, values)
 
 
 @dataclass(frozen=True)

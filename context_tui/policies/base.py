@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
 
@@ -31,13 +31,13 @@ class Policy(Protocol):
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
 
-    def trigger(self, moment: Moment, params: Any) -> Trigger:
+    def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
 
-    def plan(self, context: Context, params: Any, moment: Moment) -> Plan:
+    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
         """What it would do, whether or not the trigger fires. Reads facts, never text."""
 
-    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*."""
 
 
@@ -46,21 +46,23 @@ class LoopCurve:
 
     trigger_only: ClassVar[frozenset[str]] = frozenset()
 
-    def curve(self: Any, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+    def curve(
+        self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
+    ) -> list[int]:
         if name in self.trigger_only:
-            return [self.plan(context, params, moment).tokens_after] * len(values)
-        return [self.plan(context, params.model_copy(update={name: value}), moment).tokens_after for value in values]
+            return [self.plan(context, params, state).tokens_after] * len(values)
+        return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
 
-def believed_trigger(moment: Moment, threshold: int, what: str) -> Trigger:
+def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
     """The trigger of a runtime that acts when what it believes reaches *threshold* tokens."""
-    fires = moment.believed >= threshold
+    fires = state.believed >= threshold
     says = "has reached" if fires else "is below"
-    source = "recorded baseline + estimated delta" if moment.recorded else "estimated: no recorded usage in this epoch"
-    if moment.rewritten:
+    source = "recorded baseline + estimated delta" if state.recorded else "estimated: no recorded usage in this epoch"
+    if state.rewritten:
         source = "estimated: the recorded baseline is forgotten when something is cleared"
     return Trigger(
-        fires, f"believed {moment.believed:,} {says} {what} = {threshold:,}", moment.believed, threshold, source
+        fires, f"believed {state.believed:,} {says} {what} = {threshold:,}", state.believed, threshold, source
     )
 
 

@@ -14,7 +14,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Policy, param
 from context_tui.policies.base import Params as BaseParams
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.values import names
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
@@ -58,26 +58,26 @@ class Chain(LoopCurve):
         policies = [(self._policies[name], params.options.get(name, {})) for name in params.policies]
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
-    def trigger(self, moment: Moment, params: ChainParams) -> Trigger:
+    def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
         """Whether any step would fire: what one leaves for the next is not known without planning."""
-        triggers = [policy.trigger(moment, options) for policy, options in self.steps(params)]
+        triggers = [policy.trigger(state, options) for policy, options in self.steps(params)]
         return _together(list(zip(params.policies, triggers, strict=True)), any(t.fires for t in triggers))
 
-    def plan(self, context: Context, params: ChainParams, moment: Moment) -> Plan:
+    def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
         changes: Mapping[int, Change] = {}
         here, last, reasons, plans = context, None, [], []
         triggers = []
         for policy, options in self.steps(params):
             if last is not None and last.cut:
                 raise PlanError(f"chain: {last.policy} drops messages, so nothing can run after it")
-            last = policy.plan(here, options, moment)
+            last = policy.plan(here, options, state)
             plans.append(last)
             triggers.append((policy.name, last.trigger))
             reasons.append(f"{policy.name}: {last.reason}")
             if last.changes:
                 changes = _over(last.changes, changes) if changes else last.changes
                 here = last.after()
-                moment = replace(moment, believed=measured(here).total, rewritten=True)
+                state = replace(state, believed=measured(here).total, rewritten=True)
         if last is None:
             raise PlanError("chain: no policies")
 
@@ -101,14 +101,14 @@ class Chain(LoopCurve):
             saved=measured(context).total - last.tokens_after,
         )
 
-    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's."""
         owner, _, key = name.rpartition(".")
         if not owner:
-            return super().curve(context, params, moment, name, values)
+            return super().curve(context, params, state, name, values)
         others = params.options.get(owner, {})
         options = [{**params.options, owner: {**others, key: value}} for value in values]
-        return super().curve(context, params, moment, "options", options)
+        return super().curve(context, params, state, "options", options)
 
 
 def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
 from context_tui.policies.defect_microcompact import share_of_window, window_tokens
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context, once_for_messages
 from context_tui.session.facts import BlockFlag, is_block_list
 from context_tui.session.jsontext import compact_json
@@ -45,23 +45,23 @@ class DefectCompact(LoopCurve):
     Params: ClassVar[type[Params]] = DefectCompactParams
     trigger_only: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
-    def hard(self, moment: Moment, params: DefectCompactParams) -> int:
+    def hard(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""
-        return params.threshold if params.threshold is not None else int(params.compact_ratio * window_tokens(moment))
+        return params.threshold if params.threshold is not None else int(params.compact_ratio * window_tokens(state))
 
-    def trigger(self, moment: Moment, params: DefectCompactParams) -> Trigger:
-        window, hard = window_tokens(moment), self.hard(moment, params)
+    def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
+        window, hard = window_tokens(state), self.hard(state, params)
         soft = int(params.compact_soft_ratio * window)
-        if moment.believed >= hard or hard <= soft:
+        if state.believed >= hard or hard <= soft:
             absolute = params.threshold is not None
-            what = "the threshold" if absolute else share_of_window(moment, params.compact_ratio)
-            return believed_trigger(moment, hard, what)
-        what = f"{share_of_window(moment, params.compact_soft_ratio)} (in the background)"
-        return believed_trigger(moment, soft, what)
+            what = "the threshold" if absolute else share_of_window(state, params.compact_ratio)
+            return believed_trigger(state, hard, what)
+        what = f"{share_of_window(state, params.compact_soft_ratio)} (in the background)"
+        return believed_trigger(state, soft, what)
 
-    def plan(self, context: Context, params: DefectCompactParams, moment: Moment) -> Plan:
-        sums, trigger = measured(context), self.trigger(moment, params)
-        budget = tail_budget(self.hard(moment, params))
+    def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
+        sums, trigger = measured(context), self.trigger(state, params)
+        budget = tail_budget(self.hard(state, params))
         starts = sums.turn_starts
         by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
         if by_assistant:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
-from context_tui.policies.ladder import Ladder
-from context_tui.policies.moment import Moment
+from context_tui.policies.prefix_sums import PrefixSums
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
@@ -22,15 +22,15 @@ UNKNOWN_WINDOW = 128_000
 """The window that defect takes where it knows none, in tokens."""
 
 
-def window_tokens(moment: Moment) -> int:
+def window_tokens(state: RuntimeState) -> int:
     """The window as defect sees it, in tokens."""
-    return moment.window.tokens if moment.window.known else UNKNOWN_WINDOW
+    return state.window.tokens if state.window.known else UNKNOWN_WINDOW
 
 
-def share_of_window(moment: Moment, ratio: float) -> str:
+def share_of_window(state: RuntimeState, ratio: float) -> str:
     """A share of the window in words, which say so where the window is defect's own fallback."""
-    fallback = "" if moment.window.known else ", which defect takes where the window is not known"
-    return f"{ratio:.0%} of {window_tokens(moment):,}{fallback}"
+    fallback = "" if state.window.known else ", which defect takes where the window is not known"
+    return f"{ratio:.0%} of {window_tokens(state):,}{fallback}"
 
 
 class DefectMicrocompactParams(Params):
@@ -50,12 +50,12 @@ class DefectMicrocompact(LoopCurve):
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
     trigger_only: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
 
-    def trigger(self, moment: Moment, params: DefectMicrocompactParams) -> Trigger:
-        threshold = int(params.microcompact_ratio * window_tokens(moment))
-        return believed_trigger(moment, threshold, share_of_window(moment, params.microcompact_ratio))
+    def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
+        threshold = int(params.microcompact_ratio * window_tokens(state))
+        return believed_trigger(state, threshold, share_of_window(state, params.microcompact_ratio))
 
-    def plan(self, context: Context, params: DefectMicrocompactParams, moment: Moment) -> Plan:
-        sums, trigger = measured(context), self.trigger(moment, params)
+    def plan(self, context: Context, params: DefectMicrocompactParams, state: RuntimeState) -> Plan:
+        sums, trigger = measured(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
             few = {0: "no turn starts here", 1: "only one turn here"}
@@ -88,17 +88,17 @@ class DefectMicrocompact(LoopCurve):
         report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
 
-    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         results, total = uncleared(context), measured(context).total
         if name == "min_clear_tokens":
             old = results.tokens[: bisect_left(results.position, first_kept(context, params.keep_recent_turns))]
-            by_size = Ladder(old, (size - CLEARED_TOKENS for size in old))
+            by_size = PrefixSums(old, (size - CLEARED_TOKENS for size in old))
             return [total - by_size.above(value) for value in values]
         if name == "keep_recent_turns":
             saved = [size - CLEARED_TOKENS if size > params.min_clear_tokens else 0 for size in results.tokens]
-            by_position = Ladder(results.position, saved)
+            by_position = PrefixSums(results.position, saved)
             return [total - by_position.below(first_kept(context, value)) for value in values]
-        return super().curve(context, params, moment, name, values)
+        return super().curve(context, params, state, name, values)
 
 
 def first_kept(context: Context, keep: int) -> int:

@@ -12,8 +12,8 @@ from pydantic import BeforeValidator
 from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import LoopCurve, Params, nothing, param
-from context_tui.policies.ladder import Ladder
-from context_tui.policies.moment import Moment
+from context_tui.policies.prefix_sums import PrefixSums
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.values import names
 from context_tui.session.context import Body, Context, once, once_for_messages
 from context_tui.session.facts import BlockFlag, Kind
@@ -94,23 +94,23 @@ class KodaMicrocompact(LoopCurve):
     phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
     Params: ClassVar[type[Params]] = KodaMicrocompactParams
 
-    def trigger(self, moment: Moment, params: KodaMicrocompactParams) -> Trigger:
+    def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
         gap = params.gap_seconds
-        if not moment.has_assistant:
+        if not state.has_assistant:
             return Trigger(False, "no assistant message yet", None, gap, "recorded times")
-        if moment.at_end:
+        if state.at_end:
             return Trigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
-        if moment.idle_seconds is None:
+        if state.idle_seconds is None:
             return Trigger(
                 False, "the file does not say how long it idled (idle_seconds sets it)", None, gap, "unknown"
             )
-        idle = int(moment.idle_seconds)
+        idle = int(state.idle_seconds)
         says = "has reached" if idle >= gap else "is below"
         return Trigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
 
-    def plan(self, context: Context, params: KodaMicrocompactParams, moment: Moment) -> Plan:
-        trigger = self.trigger(moment, params)
-        if not trigger.fires and not moment.forced:
+    def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
+        trigger = self.trigger(state, params)
+        if not trigger.fires and not state.forced:
             return nothing(self.name, params, context, trigger, f"nothing to clear: {trigger.reason}")
         results, tools, minimum = aging(context), frozenset(params.compactable_tools), params.min_tokens
         pairs = enumerate(zip(results.tool, results.tokens, strict=True))
@@ -143,14 +143,14 @@ class KodaMicrocompact(LoopCurve):
         saved = sum(results.saved[number] for number in cleared)
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
 
-    def curve(self, context: Context, params: Any, moment: Moment, name: str, values: Sequence[Any]) -> list[int]:
-        total, acts = measured(context).total, moment.forced or self.trigger(moment, params).fires
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        total, acts = measured(context).total, state.forced or self.trigger(state, params).fires
         if name == "gap_seconds":
-            cleared = self.plan(context, params, replace(moment, forced=True)).tokens_after
+            cleared = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)
-            return [cleared if moment.forced or self.trigger(moment, each).fires else total for each in settings]
+            return [cleared if state.forced or self.trigger(state, each).fires else total for each in settings]
         if name not in ("keep_recent", "min_tokens"):
-            return super().curve(context, params, moment, name, values)
+            return super().curve(context, params, state, name, values)
         if not acts:
             return [total] * len(values)
         results, rows, keep = aging(context), row_count(context), params.keep_recent
@@ -163,7 +163,7 @@ class KodaMicrocompact(LoopCurve):
             return [total - sums[max(0, len(eligible) - value)] * (rows >= value + 2) for value in values]
         if rows < keep + 2:
             return [total] * len(values)
-        by_size = Ladder(sizes, amounts)
+        by_size = PrefixSums(sizes, amounts)
         after = []
         for value in values:
             newest = (saved for size, saved in zip(reversed(sizes), reversed(amounts), strict=True) if size >= value)

@@ -11,7 +11,7 @@ from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import LoopCurve, Params, param
 from context_tui.policies.defect_compact import prepare_head, previous_summary
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once_for_messages
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
@@ -49,15 +49,15 @@ class Manual(LoopCurve):
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
 
-    def trigger(self, moment: Moment, params: ManualParams) -> Trigger:
+    def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
         return Trigger(False, "by hand: it fires when you apply it", source="you")
 
-    def plan(self, context: Context, params: ManualParams, moment: Moment) -> Plan:
+    def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         rows = [self._row(context, message, ordinal) for message, ordinal in params.clear]
         cut = 0 if params.cut is None else self._position(context, params.cut)
         moved = _before_pairs(context, cut)
         why = "kept: the call or result of a pair that the cut would split" if moved < cut else "kept: not marked"
-        trigger = self.trigger(moment, params)
+        trigger = self.trigger(state, params)
         return Plan(
             self.name,
             params,

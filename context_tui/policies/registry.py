@@ -20,7 +20,7 @@ from context_tui.policies.defect_compact import DefectCompact
 from context_tui.policies.defect_microcompact import DefectMicrocompact
 from context_tui.policies.koda_microcompact import KodaMicrocompact
 from context_tui.policies.manual import Manual
-from context_tui.policies.moment import moment_of
+from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.session.session import Session
 
 _SINGLE: list[Policy] = [
@@ -144,5 +144,5 @@ def plan_with(
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
     context = session.context_at(at)
-    moment = moment_of(context, session.window_at(context.at), len(session), idle_seconds, force)
-    return replace(policy.plan(context, params, moment), session=session)
+    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force)
+    return replace(policy.plan(context, params, state), session=session)

@@ -10,7 +10,7 @@ from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag
 
 Measure = tuple[int, int, int, int, int]
-"""Of a tool_result body: ruler bytes, text bytes, compact JSON bytes, cut shifts, flags."""
+"""Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags."""
 
 CUT_HEAD, CUT_TAIL = 500, 200
 """Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""

@@ -184,7 +184,7 @@ class Facts:
         self.block_next = array("l")
         self.kind = array("I")
         self.block_flags = array("I")
-        self.size = array("Q")  # what the bytes/4 ruler divides
+        self.size = array("Q")  # what the bytes/4 estimator divides
         self.text_bytes = array("Q")  # without images
         self.json_bytes = array("Q")  # of a tool_result: its content as compact JSON
         self.cut = array("I")  # of a tool_result: bytes that agent-sdk's cuts move, 500 back | 200 forward << 2

@@ -1,4 +1,4 @@
-"""How many tokens the model's own tokenizer makes of what a ruler estimates, by kind of content.
+"""How many tokens the model's own tokenizer makes of what an estimator estimates, by kind of content.
 
 Between two requests of one context the recorded size grows by what was appended. A regression over these differences
 (non-negative, towards a prior, deaf to outliers) gives recorded tokens per estimated token (``bytes/4``) for each kind
@@ -57,7 +57,7 @@ class Factors:
 class Content:
     """Estimated tokens of some messages: text, thinking, signatures, calls and results; images are only counted.
 
-    Results that hold an image count in ``images`` alone, as rulers take their base64 text for text.
+    Results that hold an image count in ``images`` alone, as estimators take their base64 text for text.
     """
 
     tokens: list[int]
@@ -128,9 +128,9 @@ def _interval(facts: Facts, row: int) -> Interval | None:
         before, after = facts.request_message[row - 1], facts.request_message[row]
         at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
         dropped = at < len(facts.drops) and facts.drops[at].message == after
-        usual = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
+        fast_path = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
-        content = content_of(facts, range(before, after), known_by(facts, after)) if usual else None
+        content = content_of(facts, range(before, after), known_by(facts, after)) if fast_path else None
         known[row] = Interval(row, content, growth) if content else None
     return known[row]
 

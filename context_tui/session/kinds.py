@@ -14,7 +14,7 @@ class Role(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a block is; OTHER is hosted activity and anything unknown, which no ruler sees."""
+    """What a block is; OTHER is hosted activity and anything unknown, which no estimator sees."""
 
     TEXT = 0
     THINKING = 1
@@ -51,7 +51,7 @@ class BlockFlag:
     DEFECT_CLEARED = 16  # the body is exactly defect's placeholder, as text
     KODA_CLEARED = 32  # the text is exactly koda's stub
     DEFECT_SUMMARY = 64  # a text that starts with defect's summary prefix
-    UNKNOWN_SIZE = 128  # rulers cannot see it: hidden thinking, encrypted or binary parts
+    UNKNOWN_SIZE = 128  # estimators cannot see it: hidden thinking, encrypted or binary parts
     HAS_IMAGE = 256  # a tool_result with an image in it
 
 

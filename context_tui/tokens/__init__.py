@@ -1,4 +1,4 @@
-"""Counting tokens: rulers, baseline-plus-delta accounting, what is recorded, and breakdowns."""
+"""Counting tokens: estimators, baseline-plus-delta accounting, what is recorded, and breakdowns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.tokens.estimators import context_tokens, estimator_named, message_tokens
 from context_tui.tokens.history import History, estimate_message
-from context_tui.tokens.rulers import context_tokens, message_tokens, ruler
 
 __all__ = ["History", "estimate"]
 
@@ -18,9 +18,11 @@ def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> i
     Returns:
         Tokens; None for an empty history.
     """
-    rule = ruler(by)
+    estimator = estimator_named(by)
     if isinstance(what, dict):
-        return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, rule)
+        return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, estimator)
     if isinstance(what, Session):
-        return sum(message_tokens(what.facts, message, rule) for message in range(len(what))) if len(what) else None
-    return context_tokens(what, rule) if len(what) else None
+        return (
+            sum(message_tokens(what.facts, message, estimator) for message in range(len(what))) if len(what) else None
+        )
+    return context_tokens(what, estimator) if len(what) else None

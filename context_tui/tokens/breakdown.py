@@ -10,8 +10,8 @@ from math import inf
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.markers import KODA_COMPACTABLE
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import bytes4
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),

@@ -15,9 +15,9 @@ from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import CATEGORIES, category_of
+from context_tui.tokens.estimators import IMAGE_TOKENS
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import in_file, last_request, not_in_file
-from context_tui.tokens.rulers import IMAGE_TOKENS
 
 FAR_OFF = 0.15
 """Share of the recorded size by which an estimate may be off before the screen says so."""
@@ -252,6 +252,8 @@ def _tokens_of(facts: Facts, block: int, factors: Factors) -> float | None:
     if kind == Kind.THINKING:
         text = facts.text_bytes[block]
         return text // 4 * factors.thinking + (size - text) // 4 * factors.signature
-    return size // 4 * {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}.get(
-        Kind(kind), factors.text
+    return (
+        size
+        // 4
+        * {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}.get(Kind(kind), factors.text)
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from context_tui.session.memory import facts_of
-from context_tui.tokens.rulers import Ruler, bytes4, message_tokens
+from context_tui.tokens.estimators import Estimator, bytes4, message_tokens
 
 
-def estimate_message(message: dict[str, Any], rule: Ruler = bytes4) -> int:
+def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> int:
     """Tokens of one Anthropic-shaped message."""
-    return message_tokens(facts_of([message]), 0, rule)
+    return message_tokens(facts_of([message]), 0, estimator)
 
 
 class History:

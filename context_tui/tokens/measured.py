@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from context_tui.session.context import Context, once
 from context_tui.session.facts import Kind, MessageFlag, Role
-from context_tui.tokens.rulers import IMAGE_TOKENS
+from context_tui.tokens.estimators import IMAGE_TOKENS
 
 
 @dataclass(frozen=True)

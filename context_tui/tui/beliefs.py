@@ -6,7 +6,7 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from context_tui.policies.firing import moments
+from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 
@@ -46,12 +46,12 @@ def beliefs_of(session: Session, pause: float = 0.0) -> Beliefs:
     """The whole series, in a time that grows with the session; *pause* is slept now and then, for threads."""
     length = len(session)
     believed, read, recorded = (array("q", [-1]) * length for _ in range(3))
-    for number, moment in enumerate(moments(session, frozenset({"before_call"}))):
+    for number, state in enumerate(runtime_states(session, frozenset({"before_call"}))):
         if pause and number % TURN == 0:
             time.sleep(pause)
-        if moment.at < length:
-            believed[moment.at] = moment.believed
-            recorded[moment.at] = moment.recorded is not None
-            if moment.input_tokens is not None:
-                read[moment.at] = moment.input_tokens
+        if state.at < length:
+            believed[state.at] = state.believed
+            recorded[state.at] = state.recorded is not None
+            if state.input_tokens is not None:
+                read[state.at] = state.input_tokens
     return Beliefs(session.facts, length, believed, read, recorded)

@@ -111,7 +111,7 @@ def _block(subject: Subject, row: int, block: Block) -> Iterator[Part]:
     elif kind == Kind.IMAGE:
         yield Part(f"image: {describe_image(block)}", "heading")
     else:
-        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: no ruler measures this", "heading")
+        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: no estimator measures this", "heading")
         yield from _text(_json(block), "quiet", subject.limit)
     yield Part("")
 

@@ -10,7 +10,7 @@ from itertools import accumulate, zip_longest
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import IMAGE_TOKENS
+from context_tui.tokens.estimators import IMAGE_TOKENS
 from context_tui.tui.rules import Rule, rules_of
 
 WHOLE = -1

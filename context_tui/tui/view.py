@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
-from context_tui.policies.moment import Moment, moment_of
 from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
@@ -97,14 +97,14 @@ class View:
             return POLICIES[self.policy].Params()
 
     @property
-    def moment(self) -> Moment:
+    def runtime_state(self) -> RuntimeState:
         """What a runtime would know at the point."""
         return _moment(self.session, self.point)
 
     def curve(self, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing is kept."""
         try:
-            return POLICIES[self.policy].curve(self.context, self.model, self.moment, name, values)
+            return POLICIES[self.policy].curve(self.context, self.model, self.runtime_state, name, values)
         except PlanError:
             alone = [self.curve(name, [value]) for value in values] if len(values) > 1 else [[0]]
             return [after for each in alone for after in each]
@@ -194,9 +194,9 @@ def _key(values: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _moment(session: Session, point: int) -> Moment:
+def _moment(session: Session, point: int) -> RuntimeState:
     """What a runtime would know; whatever it would do, a plan is made."""
-    return moment_of(session.context_at(point), session.window_at(point), len(session), forced=True)
+    return runtime_state_of(session.context_at(point), session.window_at(point), len(session), forced=True)
 
 
 @lru_cache(maxsize=24)

@@ -117,8 +117,8 @@ def test_the_baseline_is_forgotten_after_a_microcompaction(tmp_path: Path) -> No
     before, after = report_of(session, 4)["window"], report_of(session, 5)["window"]
     assert before["recorded_tokens"] is None and before["believed_tokens"] == before["estimated_tokens"] < 100
     assert after["recorded_tokens"] == 77_000
-    moments = report_of(session, timeline=True)["timeline"][4]["believed_tokens"]
-    assert moments["defect"] == before["believed_tokens"] and moments["agent-sdk"] is None
+    runtime_states = report_of(session, timeline=True)["timeline"][4]["believed_tokens"]
+    assert runtime_states["defect"] == before["believed_tokens"] and runtime_states["agent-sdk"] is None
 
 
 def test_a_microcompaction_that_cleared_nothing_forgets_nothing(tmp_path: Path) -> None:

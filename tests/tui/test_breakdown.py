@@ -11,8 +11,8 @@ from textual import on
 
 from context_tui.session.memory import from_messages
 from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.recorded import not_in_file
-from context_tui.tokens.rulers import bytes4
 from context_tui.tui.sizes import Sizes, sizes_of
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line

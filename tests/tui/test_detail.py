@@ -88,7 +88,7 @@ def test_images_are_described() -> None:
 
 def test_an_unknown_block_is_shown_as_it_is() -> None:
     found = lines(of({"type": "server_tool_use", "x": [1]}))
-    assert found[0] == ("heading", "server_tool_use: no ruler measures this") and ("quiet", "    1") in found
+    assert found[0] == ("heading", "server_tool_use: no estimator measures this") and ("quiet", "    1") in found
 
 
 def test_a_cleared_result_shows_before_and_after() -> None:

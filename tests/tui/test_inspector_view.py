@@ -13,8 +13,8 @@ from context_tui.cli import main
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
-from context_tui.policies.firing import moments
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Problem
 from context_tui.tui.command_line import command_line
 from context_tui.tui.filters import EVERYTHING, Filter
@@ -182,7 +182,7 @@ def test_where_it_first_changes_something_is_a_point_too() -> None:
     made = session(usage=False).with_window(4_000)
     view = View(made, params={"defect-microcompact": {"min_clear_tokens": 500}})
     policy = POLICIES[view.policy]
-    fired = [moment for moment in moments(made, policy.phases) if policy.trigger(moment, view.model).fires]
+    fired = [state for state in runtime_states(made, policy.phases) if policy.trigger(state, view.model).fires]
     acts = acting(view, fired, lambda: False)
     first = next(each.at for each in fired if policy.plan(made.context_at(each.at), view.model, each).changed)
     assert acts == first and fired[0].at < first

@@ -9,8 +9,8 @@ import pytest
 from textual import on
 from textual.pilot import Pilot
 
-from context_tui.policies.moment import moment_of
 from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.tui.widgets.parameters import ParameterPanel
 from tests.tui.tuning import Alone, sample
 
@@ -21,13 +21,11 @@ MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
 def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
     context = SESSION.context_at()
-    params, moment = params_for(POLICIES[policy], values), moment_of(context, SESSION.window, len(SESSION))
-    panel.show(policy, params, context, moment, plan(SESSION, policy, force=True, **values), first=first)
+    params, state = params_for(POLICIES[policy], values), runtime_state_of(context, SESSION.window, len(SESSION))
+    panel.show(policy, params, context, state, plan(SESSION, policy, force=True, **values), first=first)
     points = panel.curve_values(panel.selected)
     if points:
-        panel.show_curve(
-            panel.selected, points, POLICIES[policy].curve(context, params, moment, panel.selected, points)
-        )
+        panel.show_curve(panel.selected, points, POLICIES[policy].curve(context, params, state, panel.selected, points))
 
 
 class Tuner(Alone):
@@ -164,9 +162,9 @@ async def test_no_plan_says_why() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)):
         context = SESSION.context_at()
-        moment = moment_of(context, SESSION.window, len(SESSION))
+        state = runtime_state_of(context, SESSION.window, len(SESSION))
         params = params_for(POLICIES[MICRO], {})
-        app.panel.show(MICRO, params, context, moment, None, trouble="chain: no policies")
+        app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies")
         assert text_of(app) == "no plan: chain: no policies"
 
 

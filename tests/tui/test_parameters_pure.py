@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.policies.moment import moment_of
 from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.tui.widgets.controls import Control, controls_of, value_of
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
@@ -158,7 +158,7 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
     session = sample()
     context = session.context_at()
     params = params_for(POLICIES[policy], {})
-    controls = controls_of(policy, params, context, moment_of(context, session.window, len(session)))
+    controls = controls_of(policy, params, context, runtime_state_of(context, session.window, len(session)))
     names = {control.name for control in controls}
     if policy == "chain":
         assert {"policies", "defect-microcompact.min_clear_tokens", "defect-compact.threshold"} <= names
@@ -176,8 +176,8 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
 def test_what_is_not_set_shows_what_is_derived() -> None:
     session = sample()
     context = session.context_at()
-    moment = moment_of(context, session.window, len(session))
-    control = controls_of("defect-compact", params_for(POLICIES["defect-compact"], {}), context, moment)[0]
+    state = runtime_state_of(context, session.window, len(session))
+    control = controls_of("defect-compact", params_for(POLICIES["defect-compact"], {}), context, state)[0]
     assert (control.name, control.default, control.derived, control.shown(None)) == (
         "threshold",
         None,
@@ -195,8 +195,8 @@ def test_a_chain_reads_the_settings_of_its_policies() -> None:
 def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     session = sample()
     context = session.context_at()
-    moment = moment_of(context, session.window, len(session))
-    controls = controls_of("koda-microcompact", params_for(POLICIES["koda-microcompact"], {}), context, moment)
+    state = runtime_state_of(context, session.window, len(session))
+    controls = controls_of("koda-microcompact", params_for(POLICIES["koda-microcompact"], {}), context, state)
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
     lines, spots = items(tools.entries, tools.default, 30, 2)

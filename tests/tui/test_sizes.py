@@ -57,7 +57,7 @@ def test_the_window_is_that_of_the_model_at_the_point() -> None:
     made = switching()
     views = [View(made, at=at) for at in (10, None)]
     assert [view.window.tokens for view in views] == [128_000, 200_000]
-    assert [view.moment.window for view in views] == [view.window for view in views]
+    assert [view.runtime_state.window for view in views] == [view.window for view in views]
     assert [view.with_window(64_000).window.tokens for view in views] == [64_000, 64_000]
 
 

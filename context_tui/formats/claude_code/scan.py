@@ -18,8 +18,8 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.claude_code.usual import AT_ONCE, Line, usual_reader
 from context_tui.formats.lines import LineFile, objects_on
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
@@ -37,7 +37,7 @@ class ClaudeCodeScanner:
         self._file = LineFile(path)
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
-        self._usual_reader = usual_reader
+        self._usual_reader = fast_reader
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
@@ -72,13 +72,13 @@ class ClaudeCodeScanner:
         if self._torn and self._offset < self._file.size:
             self._untear()
         data, size = self._file.data, self._file.size
-        usual = self._chain == self._wanted == MAIN
+        fast_path = self._chain == self._wanted == MAIN
         read_usual = self._usual_reader(self)  # not kept: it holds the scanner, and that the open file
         while self._offset < size:
             if deadline is not None and steps and time.perf_counter() > deadline:
                 break
             steps += 1
-            if usual:
+            if fast_path:
                 self._offset, taken = read_usual(data, self._offset)
                 self._line += taken
                 if taken == AT_ONCE or self._offset >= size:

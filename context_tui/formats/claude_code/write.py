@@ -212,8 +212,8 @@ class _Writer:
 
 def _stamp(milliseconds: int) -> str:
     """An epoch time as records have it."""
-    moment = datetime.fromtimestamp(min(milliseconds, LAST_TIME) / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    state = datetime.fromtimestamp(min(milliseconds, LAST_TIME) / 1000, UTC)
+    return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:

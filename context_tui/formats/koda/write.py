@@ -75,8 +75,8 @@ def write_database(session: Session, path: Path) -> Losses:
     if session.content.tools():
         losses.note("the tool schemas are left out: koda brings its own")
     times = [time for time in session.facts.time if time >= 0]
-    moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
-    now, new_id = f"{moment:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
+    state = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
+    now, new_id = f"{state:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(SCHEMA)

@@ -154,7 +154,7 @@ def _call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def _block(part: dict[str, Any]) -> dict[str, Any]:
-    """A content part as a block; what has no counterpart stays as it is, unknown to every ruler."""
+    """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
     kind = part.get("type")
     if kind in TEXT_PARTS and isinstance(part.get("text"), str):
         return {**part, "type": "text"}

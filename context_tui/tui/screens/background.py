@@ -13,9 +13,9 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from context_tui.errors import PlanError
-from context_tui.policies.firing import moments
-from context_tui.policies.moment import Moment
 from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.triggers import runtime_states
 from context_tui.session.context import context_at
 from context_tui.session.session import SessionInfo
 from context_tui.tui.loading import read
@@ -71,7 +71,7 @@ MANY = 50_000
 """Messages up to which plans are made to find where one changes something."""
 
 
-def acting(view: View, fired: Sequence[Moment], cancelled: Callable[[], bool]) -> int | None:
+def acting(view: View, fired: Sequence[RuntimeState], cancelled: Callable[[], bool]) -> int | None:
     """Of the moments at which the trigger fires, the first whose plan changes something, if the later ones do as well.
 
     What can be cleared grows with the context, so that steps that double are taken to one, and halved on the way back.
@@ -118,17 +118,17 @@ class Background(Screen[None]):
         """Posts ``Fires``."""
         worker, policy, model = get_current_worker(), POLICIES[view.policy], view.model
         found, firing = [], False
-        fired: list[Moment] = []
-        for number, moment in enumerate(moments(view.session, policy.phases)):
+        fired: list[RuntimeState] = []
+        for number, state in enumerate(runtime_states(view.session, policy.phases)):
             if not number % 256:
                 if worker.is_cancelled:
                     return
                 time.sleep(0.001)  # the screen's turn
-            now = policy.trigger(moment, model).fires
+            now = policy.trigger(state, model).fires
             if now and not firing:
-                found.append(moment.at)
+                found.append(state.at)
             if now:
-                fired.append(moment)
+                fired.append(state)
             firing = now
         self.post_message(Fires(view, found))
         if fired and len(view.session) <= MANY:

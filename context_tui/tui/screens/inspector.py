@@ -161,7 +161,9 @@ class InspectorScreen(Reacting):
         """Show the policy at its settings."""
         view, panel = self.view, self.query_one(ParameterPanel)
         first = (self.fires[0] if self.fires else -1) if self.fires is not None else None
-        panel.show(view.policy, view.model, view.context, view.moment, view.plan, first=first, trouble=view.trouble)
+        panel.show(
+            view.policy, view.model, view.context, view.runtime_state, view.plan, first=first, trouble=view.trouble
+        )
         number = list(POLICIES).index(view.policy) + 1
         set_title(self.query_one("#tuning"), f"{number} {view.policy}   {POLICIES[view.policy].about}")
 

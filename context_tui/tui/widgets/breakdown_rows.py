@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.tokens.breakdown import Breakdown, category_of
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.fit import Cause, Fit
 from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import bytes4
 from context_tui.tui.sizes import Sizes, off_words
 from context_tui.tui.widgets.gauge import LOOKS
 

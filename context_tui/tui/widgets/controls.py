@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from context_tui.policies.moment import Moment
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
 from context_tui.tui.widgets.sliders import Scale, number, scale_of
@@ -67,17 +67,17 @@ class Control:
         return f"{unit}{number(self.scale.low)} to {number(self.scale.high)}, default {default}"
 
 
-def controls_of(policy: str, params: BaseModel, context: Context, moment: Moment) -> list[Control]:
+def controls_of(policy: str, params: BaseModel, context: Context, state: RuntimeState) -> list[Control]:
     """The controls of a policy in the order of its fields; a chain's are followed by those of its policies."""
     if policy != CHAIN:
-        return [_control(policy, name, params, context, moment) for name in type(params).model_fields]
+        return [_control(policy, name, params, context, state) for name in type(params).model_fields]
     others = tuple(Entry(name) for name in POLICIES if name not in (CHAIN, "manual"))
     field = type(params).model_fields["policies"]
     found = [Control("policies", "list", field.description or "", "policies", field.get_default(), entries=others)]
     for name in dict.fromkeys(value_of(params, "policies")):
         if name in POLICIES and name not in (CHAIN, "manual"):
             inner = POLICIES[name].Params(**value_of(params, "options").get(name, {}))
-            found += [_control(name, each, inner, context, moment, f"{name}.") for each in type(inner).model_fields]
+            found += [_control(name, each, inner, context, state, f"{name}.") for each in type(inner).model_fields]
     return found
 
 
@@ -90,7 +90,9 @@ def value_of(params: BaseModel, name: str) -> Any:
     return options[inner] if inner in options else POLICIES[owner].Params.model_fields[inner].get_default()
 
 
-def _control(policy: str, name: str, params: BaseModel, context: Context, moment: Moment, prefix: str = "") -> Control:
+def _control(
+    policy: str, name: str, params: BaseModel, context: Context, state: RuntimeState, prefix: str = ""
+) -> Control:
     field = type(params).model_fields[name]
     extra = field.json_schema_extra
     unit = str(extra.get("unit") or "") if isinstance(extra, dict) else ""
@@ -104,8 +106,8 @@ def _control(policy: str, name: str, params: BaseModel, context: Context, moment
     low, high = _bound(field, "ge", 0), _bound(field, "le", max(context.at, 1))
     if unit == "message":
         low, high = min(context.epoch_start, context.at), context.at
-    derived = _derived(policy, name, params, context, moment)
-    relevant = max(relevant_end(unit, name, context, moment), derived or 0, value_of(params, name) or 0)
+    derived = _derived(policy, name, params, context, state)
+    relevant = max(relevant_end(unit, name, context, state), derived or 0, value_of(params, name) or 0)
     scale = scale_of(low, high, default if default is not None else derived, relevant, unit)
     return Control(full, "number", about, unit, default, scale, default is None, derived)
 
@@ -114,15 +116,15 @@ def _bound(field: FieldInfo, name: str, fallback: float) -> Any:
     return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), fallback)
 
 
-def _derived(policy: str, name: str, params: BaseModel, context: Context, moment: Moment) -> int | None:
+def _derived(policy: str, name: str, params: BaseModel, context: Context, state: RuntimeState) -> int | None:
     """The number that a policy takes where nothing is set."""
     if (policy, name) == ("defect-compact", "threshold"):
         unset = params.model_copy(update={"threshold": None})
-        return int(POLICIES[policy].hard(moment, unset))  # type: ignore[attr-defined]
+        return int(POLICIES[policy].hard(state, unset))  # type: ignore[attr-defined]
     return context.at if (policy, name) == ("manual", "cut") else None
 
 
-def relevant_end(unit: str, name: str, context: Context, moment: Moment) -> int:
+def relevant_end(unit: str, name: str, context: Context, state: RuntimeState) -> int:
     """The value beyond which a setting in this unit changes nothing in this context."""
     sums = measured(context)
     if unit == "turns":
@@ -132,7 +134,7 @@ def relevant_end(unit: str, name: str, context: Context, moment: Moment) -> int:
     if unit == "messages":
         return len(context)
     if unit == "tokens" and name in ("threshold", "context_budget"):
-        return max(moment.window.tokens, moment.believed)
+        return max(state.window.tokens, state.believed)
     if unit == "tokens":
         return _largest(context)[0]
     if unit == "bytes":

@@ -1,7 +1,7 @@
 """The gauge of the window: how much of it is used, and by what.
 
 Pure. The bar is as long as the recorded size (the estimated one where nothing was recorded); its parts are the shares
-that the ruler finds, as recordings do not say what their tokens were for.
+that the estimator finds, as recordings do not say what their tokens were for.
 """
 
 from __future__ import annotations

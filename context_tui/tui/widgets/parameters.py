@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tui.widgets.controls import Control, controls_of, value_of
 from context_tui.tui.widgets.curve import CurveView
@@ -137,7 +137,7 @@ class ParameterPanel(Widget):
         policy: str,
         params: BaseModel,
         context: Context,
-        moment: Moment,
+        state: RuntimeState,
         plan: Plan | None,
         *,
         first: int | None = None,
@@ -149,7 +149,7 @@ class ParameterPanel(Widget):
             plan: what it would do; None where *trouble* says why there is no plan.
             first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
         """
-        controls = controls_of(policy, params, context, moment)
+        controls = controls_of(policy, params, context, state)
         values = {control.name: value_of(params, control.name) for control in controls}
         outcome = outcome_of(plan) if plan else None
         self._compare(policy, context, values, outcome)

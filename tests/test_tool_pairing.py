@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.pairs import Orphan, compare, problems
-from context_tui.compaction.repair import NO_RESULT, NO_START, repair
+from context_tui.compaction.tool_pairing import NO_RESULT, NO_START, Orphan, compare, problems, repair
 
 Message = dict[str, Any]
 

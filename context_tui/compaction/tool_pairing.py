@@ -1,27 +1,130 @@
-"""Making a history one that a provider accepts, or mending no more than what a policy split.
+"""Tool pairing: which calls and results of a history lack their counterpart, and making it one a provider accepts.
 
-Consecutive messages of one role count as one, as providers combine them.
+Consecutive messages of one role count as one, as providers combine them. Within that, every call of an assistant is
+answered in the user message right behind it, and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
-from context_tui.compaction.pairs import Block, Message, Orphan, blocks_of, content_of, places_of, problems, role_of
 from context_tui.losses import losses_in
 from context_tui.session.jsontext import compact_json
 
+Message = dict[str, Any]
+Block = dict[str, Any]
+
 NO_RESULT = "[no result was recorded for this tool call]"
 """Body of a result that ``repair`` adds."""
-
 NO_START = "[the conversation began before this point]"
 """Text of the user message that ``repair`` puts before a history that begins with the assistant."""
+RENAMED = "calls with the id of an earlier one, or none, that have one of their own now"
+BECAME_TEXT = "results without their call that became text"
+ADDED = "results added for calls that had none"
 
 
-def own_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
+class Orphan(NamedTuple):
+    """A call without its result, or a result without its call; indexes count messages and the blocks in them."""
+
+    kind: str
+    message: int
+    block: int
+    call_id: str
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What is unpaired in a history."""
+
+    orphan_calls: tuple[Orphan, ...] = ()
+    orphan_results: tuple[Orphan, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.orphan_calls or self.orphan_results)
+
+
+def problems(messages: list[Message]) -> Pairs:
+    """The calls and results without their counterpart. Calls of the very last message are pending, which is fine."""
+    calls: list[Orphan] = []
+    results: list[Orphan] = []
+    open_calls: list[Orphan] = []  # of the assistant turn before
+    for role, places in groupby(places_of(messages), key=lambda place: place[0]):
+        turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
+        if role == "assistant":
+            open_calls = [orphan for orphan in turn if orphan.kind == "call"]
+            results += [orphan for orphan in turn if orphan.kind == "result"]
+            continue
+        for result in turn:
+            match = next((call for call in open_calls if call.call_id == result.call_id), None)
+            if result.kind == "call" or match is None:
+                (calls if result.kind == "call" else results).append(result)
+            else:
+                open_calls.remove(match)
+        calls += open_calls
+        open_calls = []
+    last = max((message for message, entry in enumerate(messages) if blocks_of(entry)), default=0)
+    calls += [call for call in open_calls if call.message != last]
+    return Pairs(tuple(calls), tuple(results))
+
+
+def compare(
+    before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
+) -> tuple[list[Orphan], list[Orphan]]:
+    """The orphans of *after*: those inherited from *before* (same kind and id there), and those introduced.
+
+    Args:
+        renamed: ids that calls of *after* have now, with those that they had before.
+    """
+    had, has = problems(before), problems(after)
+    known = Counter((orphan.kind, orphan.call_id) for orphan in (*had.orphan_calls, *had.orphan_results))
+    inherited: list[Orphan] = []
+    introduced: list[Orphan] = []
+    for orphan in (*has.orphan_calls, *has.orphan_results):
+        key = (orphan.kind, (renamed or {}).get(orphan.call_id, orphan.call_id))
+        (inherited if known[key] > 0 else introduced).append(orphan)
+        known[key] -= 1
+    return inherited, introduced
+
+
+def places_of(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
+    """Role, kind, message, block and call id of every block that is not blank; what is blank is as good as absent."""
+    kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
+    places = []
+    for index, message in enumerate(messages):
+        for number, block in enumerate(content_of(message)):
+            if isinstance(block, dict) and not _blank(block):
+                kind, key = kinds.get(block.get("type", ""), ("", ""))
+                places.append((role_of(message), kind, index, number, str(block.get(key) or "")))
+    return places
+
+
+def role_of(message: Message) -> str:
+    """Whose message it is: what is no assistant's is a user's."""
+    return "assistant" if message.get("role") == "assistant" else "user"
+
+
+def content_of(message: Message) -> list[Any]:
+    """The blocks as they stand; a string is one text block."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else []
+
+
+def blocks_of(message: Message) -> list[Block]:
+    """The blocks that are not blank."""
+    return [block for block in content_of(message) if isinstance(block, dict) and not _blank(block)]
+
+
+def _blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
+
+
+def unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
     """The messages with an id of its own for each call, and each new id with the one it stands for.
 
     Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
@@ -71,11 +174,6 @@ def _fresh(call_id: str, seen: set[str], present: set[str]) -> str:
     return new
 
 
-RENAMED = "calls with the id of an earlier one, or none, that have one of their own now"
-BECAME_TEXT = "results without their call that became text"
-ADDED = "results added for calls that had none"
-
-
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
     """A history that a provider accepts, and notes on what was changed for it, each with how often.
 
@@ -88,7 +186,7 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
         keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
     """
     notes = Counter[str]()
-    history, renamed = own_ids(messages)
+    history, renamed = unique_ids(messages)
     notes[RENAMED] = len(renamed)
     history = _user_first(_alternating(_without_blanks(history, notes), notes), notes)
     if history and history[-1]["role"] == "assistant" and _calls(history[-1]) and not keep_pending:
@@ -104,7 +202,7 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
     return history, losses_in(+notes)
 
 
-def mend(messages: list[Message]) -> tuple[list[Message], list[str]]:
+def repair_minimally(messages: list[Message]) -> tuple[list[Message], list[str]]:
     """The least that makes a history one that a provider accepts, and notes on it.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
@@ -118,7 +216,7 @@ def mend(messages: list[Message]) -> tuple[list[Message], list[str]]:
     return history, losses_in(notes)
 
 
-def mend_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[list[Message], list[str]]:
+def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[list[Message], list[str]]:
     """The messages with these orphans mended and all else as it was, and notes on it.
 
     A result becomes labelled text in its place. A call gets a labelled result in the user message behind it, behind the

@@ -13,8 +13,8 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.heads import first_values
-from context_tui.formats.known import unread_format
 from context_tui.formats.opening import format_of
+from context_tui.formats.unsupported import unsupported_format
 
 TEXT = [{"type": "text", "text": "hello"}]
 AI = {"type": "ai", "data": {"content": "hello", "tool_calls": []}}
@@ -168,6 +168,6 @@ def test_recordings(shared: Path) -> None:
             assert "no known session format" in refusal(path)
         elif folder in readable and not (folder in named and path.stat().st_size > 50_000):
             assert format_of(path).name in readable[folder], inside
-            assert unread_format(path.read_bytes()[:HEAD_BYTES], path) is None
+            assert unsupported_format(path.read_bytes()[:HEAD_BYTES], path) is None
         else:
             assert named[folder] in refusal(path), inside

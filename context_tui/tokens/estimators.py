@@ -1,4 +1,4 @@
-"""Rulers: how many tokens each reproduced runtime takes a block to be.
+"""Estimators: how many tokens each reproduced runtime takes a block to be.
 
 Systems 1 (defect, ``bytes/4``) and 5 (koda, ``bytes/3.5``). Both estimate; neither can see images in full, encrypted
 parts or hidden thinking (:data:`BlockFlag.UNKNOWN_SIZE`).
@@ -12,7 +12,7 @@ from context_tui.errors import PlanError
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 
-Ruler = Callable[[Facts, int], int]
+Estimator = Callable[[Facts, int], int]
 
 IMAGE_TOKENS = 2_000
 """What defect takes an image of a message to be."""
@@ -33,29 +33,29 @@ def bytes35(facts: Facts, block: int) -> int:
     return size * 2 // 7
 
 
-RULERS: dict[str, Ruler] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
-_OF_BYTES: dict[Ruler, Callable[[int], int]] = {bytes4: lambda size: size // 4, bytes35: lambda size: size * 2 // 7}
+ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
+_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: lambda size: size // 4, bytes35: lambda size: size * 2 // 7}
 
 
-def ruler(name: str) -> Ruler:
-    """The ruler of this name.
+def estimator_named(name: str) -> Estimator:
+    """The estimator of this name.
 
     Raises:
         PlanError: there is none.
     """
     try:
-        return RULERS[name]
+        return ESTIMATORS[name]
     except KeyError:
-        raise PlanError(f"no ruler {name!r}: there are {', '.join(RULERS)}") from None
+        raise PlanError(f"unknown estimator {name!r}; available: {', '.join(ESTIMATORS)}") from None
 
 
-def message_tokens(facts: Facts, message: int, rule: Ruler = bytes4) -> int:
+def message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
     """Tokens of a message: the sum over its blocks."""
-    return sum(rule(facts, block) for block in facts.blocks_of(message))
+    return sum(estimator(facts, block) for block in facts.blocks_of(message))
 
 
-def context_tokens(context: Context, rule: Ruler = bytes4) -> int:
+def context_tokens(context: Context, estimator: Estimator = bytes4) -> int:
     """Tokens of a context: the sum over its blocks, where a body that stands in place of a recorded one counts."""
-    facts, replaced, share = context.facts, context.replaced, _OF_BYTES[rule]
+    facts, replaced, share = context.facts, context.replaced, _OF_BYTES[estimator]
     blocks = (block for message in context.order for block in facts.blocks_of(message))
-    return sum(share(replaced[block].size) if block in replaced else rule(facts, block) for block in blocks)
+    return sum(share(replaced[block].size) if block in replaced else estimator(facts, block) for block in blocks)

@@ -12,7 +12,7 @@ from context_tui.tokens.recorded import last_request
 
 
 @dataclass(frozen=True)
-class Moment:
+class RuntimeState:
     """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
 
     ``believed`` is baseline plus delta (system 2); ``recorded`` the usage of the last request of this epoch, if any;
@@ -62,16 +62,16 @@ def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, 
     return None, False
 
 
-def moment_of(
+def runtime_state_of(
     context: Context, window: Window, length: int, idle_seconds: float | None = None, forced: bool = False
-) -> Moment:
+) -> RuntimeState:
     """The moment at the context's point, in a session of *length* messages."""
     facts = context.facts
     request = last_request(context)
     idle, at_end = idle_at(facts, context, length)
     if idle_seconds is not None:
         idle, at_end = idle_seconds, False
-    return Moment(
+    return RuntimeState(
         at=context.at,
         believed=believed_at(context, len(context), request),
         recorded=facts.requests[request] if request >= 0 else None,

@@ -77,7 +77,7 @@ class Line(msgspec.Struct, gc=False):
     origin: None = None
 
 
-def usual_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
+def fast_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
     """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
 
     Everything that the loop touches is looked up here, once.

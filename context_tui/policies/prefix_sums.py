@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 
-class Ladder:
+class PrefixSums:
     """Amounts, each at a level."""
 
     def __init__(self, levels: Iterable[int], amounts: Iterable[int]) -> None:

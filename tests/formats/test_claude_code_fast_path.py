@@ -46,7 +46,7 @@ FIELDS = (
 def read(path: Path, *, fast: bool) -> Session | str:
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     if not fast:
-        scanner._usual_reader = lambda scanner: lambda data, start: (start, 0)
+        scanner._fast_reader = lambda scanner: lambda data, start: (start, 0)
     try:
         return scan(scanner)
     except UnreadableSession as error:

@@ -13,8 +13,15 @@ from functools import reduce
 from operator import or_
 
 from context_tui.compaction.derive import Derivation
-from context_tui.compaction.pairs import Orphan, compare, problems
-from context_tui.compaction.repair import RENAMED, mend, mend_orphans, own_ids
+from context_tui.compaction.tool_pairing import (
+    RENAMED,
+    Orphan,
+    compare,
+    problems,
+    repair_minimally,
+    repair_orphans,
+    unique_ids,
+)
 from context_tui.losses import Refuses, losses_in
 from context_tui.session.context import Context
 from context_tui.session.derived import DerivedContent, Origin
@@ -25,7 +32,7 @@ ENDS_WITH_ASSISTANT = "it ends with an assistant message, which a provider would
 
 
 @dataclass(frozen=True)
-class Mended:
+class Exportable:
     """A session that is fit to be written: notes on what was changed, and the new ids of calls with their old ones."""
 
     session: Session
@@ -62,7 +69,7 @@ def check_pairs(session: Session, written: list[Message], renamed: Mapping[str, 
     return PairCheck(tuple(inherited), tuple(introduced))
 
 
-def mended(session: Session, messages: list[Message], refuses: Refuses | None = None) -> Mended:
+def exportable(session: Session, messages: list[Message], refuses: Refuses | None = None) -> Exportable:
     """The context at the end of *session* as a session that can be written.
 
     Args:
@@ -71,7 +78,7 @@ def mended(session: Session, messages: list[Message], refuses: Refuses | None = 
     """
     context, facts = session.context_at(), session.facts
     counted = Counter[str]()
-    named, renamed = own_ids(messages)
+    named, renamed = unique_ids(messages)
     if renamed:
         counted[RENAMED] = len(renamed)
     untouched = {id(message): at for at, message in enumerate(messages)}
@@ -83,12 +90,12 @@ def mended(session: Session, messages: list[Message], refuses: Refuses | None = 
     }
     if refuses is not None:
         history = [_without_refused(message, refuses, counted) for message in named]
-        history, notes = mend(history)
+        history, notes = repair_minimally(history)
         if notes:  # images come out of results that became text
             history = [_without_refused(message, refuses, counted) for message in history]
         notes += _end(history)
     else:
-        history, notes = mend_orphans(named, _introduced(session, named))
+        history, notes = repair_orphans(named, _introduced(session, named))
     made = Derivation(session)
     for message in history:
         at = untouched.get(id(message))
@@ -104,7 +111,7 @@ def mended(session: Session, messages: list[Message], refuses: Refuses | None = 
         flags = reduce(or_, (facts.flags[source] for source in sources), 0)
         time = facts.time[sources[0]] if sources else -1
         made.add(message, flags=flags, time=time, rows=same, injected=refuses is None)
-    return Mended(made.session(session.origin), [*losses_in(counted), *notes], renamed)
+    return Exportable(made.session(session.origin), [*losses_in(counted), *notes], renamed)
 
 
 def _bodies(context: Context, message: int) -> dict[int, str]:

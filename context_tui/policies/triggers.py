@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.moment import Moment
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
 from context_tui.tokens.measured import Measured
 
 
-def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
+def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[RuntimeState]:
     """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
     facts, length = session.facts, len(session)
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
@@ -40,7 +40,7 @@ def moments(session: Session, phases: frozenset[str]) -> Iterator[Moment]:
             )
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
             window = session.window_at(at)
-            yield Moment(at, believed, usage, idle, at >= length, asked, window, facts.input_includes_cache)
+            yield RuntimeState(at, believed, usage, idle, at >= length, asked, window, facts.input_includes_cache)
 
 
 def _turning_points(session: Session) -> set[int]:
@@ -64,17 +64,17 @@ def phases_at(facts: Facts, at: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def first_fire(session: Session, policy: Policy, params: Params) -> int | None:
+def first_trigger(session: Session, policy: Policy, params: Params) -> int | None:
     """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
-    return next((m.at for m in moments(session, policy.phases) if policy.trigger(m, params).fires), None)
+    return next((m.at for m in runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def fires(session: Session, policy: Policy, params: Params) -> list[int]:
     """The messages before which the trigger begins to fire: the first of each run of moments at which it does."""
     found, firing = [], False
-    for moment in moments(session, policy.phases):
-        now = policy.trigger(moment, params).fires
+    for state in runtime_states(session, policy.phases):
+        now = policy.trigger(state, params).fires
         if now and not firing:
-            found.append(moment.at)
+            found.append(state.at)
         firing = now
     return found

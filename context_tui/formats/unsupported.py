@@ -21,7 +21,7 @@ Object = dict[str, Any]
 Test = Callable[[Object], bool]
 
 
-def unread_format(head: bytes, path: Path) -> Claim | None:
+def unsupported_format(head: bytes, path: Path) -> Claim | None:
     """Whether a file is of a known format that has no reader, and which."""
     if head.startswith(MAGIC):
         return _database(path)

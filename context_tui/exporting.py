@@ -18,7 +18,6 @@ from context_tui.formats.base import Format, scan
 from context_tui.formats.lines import LineFile
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
-from context_tui.resuming import resume_command
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
@@ -69,7 +68,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
-    made = exportable(session, _unchanged(session), form.refuses)
+    made = exportable(session, _unchanged(session), form.refuses if form.is_request else None)
     if not len(made.session):
         raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
     with _private_folder(out) as folder:
@@ -92,7 +91,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
             raise ExportError(
                 f"{out}: cannot be written: {error.strerror or error}; nothing was kept; name a file elsewhere"
             ) from None
-    return ExportResult(out, form.name, losses, resume_command(session, out, form.name), check)
+    return ExportResult(out, form.name, losses, form.resume(session, out), check)
 
 
 def _and_why(notes: list[str]) -> str:
@@ -110,7 +109,7 @@ def suggested_path(session: Session, format_name: str) -> Path:
     if source.name.startswith("context-tui-") and source.parent == Path(tempfile.gettempdir()):
         source = Path("session")  # standard input, spooled
     own = source.suffix if format_name == session.info.format else ""
-    suffix = own or {"koda": ".db", "claude-code": ".jsonl"}.get(format_name, ".json")
+    suffix = own or format_named(format_name).suffixes[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
     return source.with_name(f"{stem}.compacted{suffix}")
 

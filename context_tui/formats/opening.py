@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.base import BRANCH, HEAD_BYTES, Format, Scanner, scan
+from context_tui.formats.base import BRANCH, HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo
@@ -39,7 +39,7 @@ def format_of(path: Path) -> Format:
         raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
     other = unsupported_format(head, path)
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
         raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
@@ -47,6 +47,21 @@ def format_of(path: Path) -> Format:
         what = "binary data" if b"\0" in head else "no known session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
+
+
+def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
+    """What a format says of a file; an added one that fails says nothing, and leaves it to the others."""
+    try:
+        return form.sniff(head, path)
+    except Exception:
+        if form.name in FORMATS.built_in:
+            raise
+        return None
+
+
+def session_suffixes() -> tuple[str, ...]:
+    """The suffixes of session files, of every format."""
+    return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
@@ -78,8 +93,9 @@ def _in_directory(path: Path) -> list[SessionInfo]:
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
+    suffixes = session_suffixes()
     for file in sorted(files):
-        if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and file.is_file():
+        if file.suffix in suffixes and file.is_file():
             try:
                 found.extend(format_of(file).sessions(file))
             except UnreadableSession:

@@ -119,10 +119,10 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import Entry, claude_code_sessions, samples
+        from context_tui.discovery import Entry, recorded_sessions, samples
         from context_tui.tui.screens.picker import PickerScreen
 
-        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *claude_code_sessions()]
+        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *recorded_sessions()]
         self.push_screen(PickerScreen(entries), self._picked)
 
     def _picked(self, info: SessionInfo | None) -> None:

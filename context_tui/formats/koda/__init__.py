@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.databases import MAGIC, Database, text
 from context_tui.formats.koda.scan import KodaScanner
 from context_tui.formats.koda.write import write_database
@@ -17,13 +17,13 @@ from context_tui.session.session import Session, SessionInfo
 __all__ = ["KodaFormat"]
 
 
-class KodaFormat:
+class KodaFormat(Format):
     """koda's SQLite database."""
 
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
-    refuses: ClassVar[None] = None
+    suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""

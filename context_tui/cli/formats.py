@@ -25,6 +25,6 @@ def run(arguments: Sequence[str]) -> int:
             ("name", "writes", "about"),
             [(r["name"], "yes" if r["writes"] else "no", r["about"]) for r in rows],
         )
-    for broken in FORMATS.broken:
-        talk(f"format {broken}")
+    for each in FORMATS.broken:
+        talk(f"format {each}")
     return ExitCode.DONE

@@ -19,8 +19,8 @@ def epoch_ms(value: Any) -> int:
     """A time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if unknown."""
     if isinstance(value, str):
         try:
-            state = datetime.fromisoformat(value.strip())
-            value = (state if state.tzinfo else state.replace(tzinfo=UTC)).timestamp()
+            when = datetime.fromisoformat(value.strip())
+            value = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return -1
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**53:

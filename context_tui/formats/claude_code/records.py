@@ -281,6 +281,6 @@ def milliseconds(timestamp: str | None) -> int:
         return -1
 
 
-def epoch_ms(state: datetime) -> int:
+def epoch_ms(when: datetime) -> int:
     """Epoch milliseconds of a time."""
-    return round(state.timestamp() * 1000)
+    return round(when.timestamp() * 1000)

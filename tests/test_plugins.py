@@ -1,4 +1,4 @@
-"""Formats that other packages add: the worked example of the docs, installed as a package, with nothing of ours changed."""
+"""Formats that other packages add: the worked example of the docs, installed, with nothing of ours changed."""
 
 from __future__ import annotations
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from context_tui.errors import UnreadableSession
+from context_tui.formats.files import open_regular
 from context_tui.session.session import SessionInfo
 
 SUFFIXES = (".jsonl", ".json", ".db")
@@ -105,9 +108,9 @@ def title_of(info: SessionInfo) -> str:
     from context_tui.session.jsontext import loads  # msgspec: 15 ms
 
     try:
-        with open(info.path, "rb") as file:
+        with open_regular(info.path) as file:
             lines = file.read(TITLE_BYTES).split(b"\n")
-    except OSError:
+    except (OSError, UnreadableSession):
         return ""
     for line in lines:
         if b'"user"' in line:
@@ -144,7 +147,7 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo:
 def _folders(root: Path) -> list[Path]:
     try:
         with os.scandir(root) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir()]
+            return [Path(entry.path) for entry in entries if os.path.isdir(entry.path)]
     except OSError:
         return []
 
@@ -155,8 +158,9 @@ def _files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(SUFFIXES) and entry.is_file():
-                    found.append((Path(entry.path), entry.stat()))
+                if entry.name.endswith(SUFFIXES) and os.path.isfile(entry.path):
+                    with suppress(OSError):  # gone meanwhile
+                        found.append((Path(entry.path), entry.stat()))
     except OSError:
         pass
     return found

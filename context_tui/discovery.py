@@ -96,8 +96,9 @@ def _files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(suffixes) and entry.is_file():
-                    found.append((Path(entry.path), entry.stat()))
+                if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
+                    with suppress(OSError):  # gone meanwhile
+                        found.append((Path(entry.path), entry.stat()))
     except OSError:
         pass
     return found

@@ -13,6 +13,7 @@ from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.runtime_state import believed_at
 from context_tui.policies.triggers import runtime_states
+from context_tui.sanitize import visible
 from context_tui.session.context import context_at
 from context_tui.session.facts import Compaction, Drop, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
@@ -191,7 +192,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
     """The report as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
+    say(f"{visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
         say(f"note: {about['note']}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))

@@ -129,8 +129,8 @@ class Format(Protocol):
         """
         raise Error(f"{self.name} cannot be written")
 
-    def resume(self, session: Session, out: Path) -> str:
-        """The shell command that goes on with *session* as exported to *out*; empty where there is none."""
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""
         return ""
 
 

@@ -58,6 +58,7 @@ class LineReader(Generic[R]):
             self._read(self.file.data[start:end], start, whole)
             self.line += whole
             self._offset = min(end + 1, self.file.size)
+        self.file.note_read(self._offset)
         return self._offset >= self.file.size
 
     def problem(self, place: int, length: int, what: str) -> None:

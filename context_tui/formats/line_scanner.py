@@ -56,6 +56,10 @@ class LinesContent:
         """Nothing: records of a conversation do not hold tool schemas."""
         return []
 
+    def unchanged(self) -> bool:
+        """Whether the file still begins with what was read."""
+        return self.file.unchanged()
+
     def _line(self, record: int) -> bytes:
         facts = self._assembly.facts
         return self.file.read(facts.record_place[record], facts.record_length[record])

@@ -6,9 +6,14 @@ import json
 import mmap
 import os
 import weakref
+import zlib
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.files import open_regular, unreadable
+
+STEP = 1 << 22
+"""Bytes that are read at a time to see whether a file has changed."""
 
 
 class LineFile:
@@ -21,12 +26,13 @@ class LineFile:
         self.path = path
         self.size = 0
         self.data: mmap.mmap | bytes = b""
+        self._read = self._checksum = 0  # how much has been read for good, and its checksum
+        self._file = open_regular(path)
+        self._close = weakref.finalize(self, self._file.close)
         try:
-            self._file = path.open("rb", buffering=0)
-            self._close = weakref.finalize(self, self._file.close)
             self.refresh()
         except OSError as error:
-            raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+            raise unreadable(path, error) from None
 
     def refresh(self) -> None:
         """Take in what has been appended since.
@@ -56,6 +62,32 @@ class LineFile:
         if len(found) < length:
             raise self._shorter()
         return found
+
+    def note_read(self, end: int) -> None:
+        """Remember what the file held up to *end*, as it was just read; what was remembered before stays.
+
+        To compare the map with the file later would compare the file with itself, as a change in place changes both.
+        """
+        if end > self._read:
+            with memoryview(self.data) as data:
+                self._checksum = zlib.crc32(data[self._read : end], self._checksum)
+            self._read = end
+
+    def unchanged(self) -> bool:
+        """Whether the file at this path still begins with what was read; that it has grown is fine.
+
+        Raises:
+            UnreadableSession: there is no file that can be read any more.
+        """
+        left, checksum = self._read, 0
+        try:
+            with open_regular(self.path) as file:
+                while left and (data := file.read(min(left, STEP))):
+                    checksum = zlib.crc32(data, checksum)
+                    left -= len(data)
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+        return not left and checksum == self._checksum
 
     def _shorter(self) -> UnreadableSession:
         return UnreadableSession(f"{self.path}: has become shorter since it was read; open it again")

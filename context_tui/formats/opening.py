@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import BRANCH, HEAD_BYTES, Claim, Format, Scanner, scan
+from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo
@@ -15,10 +17,11 @@ from context_tui.session.session import Session, SessionInfo
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     """A path and the id behind ``#``; a path that exists literally wins."""
-    path = Path(spec)
-    if path.exists() or "#" not in str(spec):
-        return path, None
-    name, _, session_id = str(spec).rpartition("#")
+    name, session_id = str(spec), None
+    if "#" in name and not os.path.exists(spec):
+        name, _, session_id = name.rpartition("#")
+    if not name:  # it would be the current folder
+        raise UnreadableSession(f"{str(spec)!r} names no file; give a path, PATH#ID, or - for standard input")
     return Path(name), session_id
 
 
@@ -28,15 +31,13 @@ def format_of(path: Path) -> Format:
     Raises:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
     try:
-        if path.exists() and not path.is_file():  # opening a pipe would wait for who writes to it
-            raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
-    except FileNotFoundError:
-        raise UnreadableSession(f"{path}: no such file") from None
     except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
@@ -71,12 +72,12 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
         UnreadableSession: there is none.
     """
     path, session_id = split_spec(spec)
-    found = _in_directory(path) if path.is_dir() else format_of(path).sessions(path)
+    found = _in_directory(path) if os.path.isdir(path) else format_of(path).sessions(path)
     if session_id is not None:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
         found = [info for info in found if info.id == session_id]
-        if not found and main and not path.is_dir() and session_id.startswith(BRANCH):
+        if not found and main and not os.path.isdir(path) and session_id.startswith(BRANCH):
             return [replace(main, id=session_id, title=session_id, parent=str(path))]
         if not found:
             others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
@@ -87,15 +88,28 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _in_directory(path: Path) -> list[SessionInfo]:
-    """The sessions of the files in a folder, else of those in the folders in it (as of projects)."""
-    return _of_files(path.iterdir()) or _of_files(path.glob("*/*"))
+    """The sessions of the files in a folder, else of those in the folders in it (as of projects).
+
+    Raises:
+        UnreadableSession: the folder may not be read.
+    """
+    try:
+        inside = list(path.iterdir())
+        os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
+    except OSError as error:
+        raise unreadable(path, error) from None
+    found = _of_files(inside) or _of_files(path.glob("*/*"))
+    closed = sum(1 for each in inside if os.path.isdir(each) and not os.access(each, os.R_OK | os.X_OK))
+    if closed and not found:
+        raise UnreadableSession(f"{path}: no session in it; folders in it that may not be read: {closed:,}")
+    return found
 
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
     suffixes = session_suffixes()
     for file in sorted(files):
-        if file.suffix in suffixes and file.is_file():
+        if file.suffix in suffixes and os.path.isfile(file):
             try:
                 found.extend(format_of(file).sessions(file))
             except UnreadableSession:

@@ -31,6 +31,13 @@ class Content(Protocol):
     def tools(self) -> list[dict[str, Any]]:
         """Anthropic-shaped tool schemas, as far as they are in the file."""
 
+    def unchanged(self) -> bool:
+        """Whether what was read is still there as it was read; that there is more now is fine.
+
+        Raises:
+            Error: the file is gone, or cannot be read any more.
+        """
+
 
 @dataclass(frozen=True)
 class SessionInfo:

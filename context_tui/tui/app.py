@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.guard import Guard
 from context_tui.tui.themes import DARK, LIGHT, theme_for
@@ -77,7 +77,7 @@ class ContextTuiApp(App[None]):
         """What is seen until the first screen has been imported."""
         what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
         info = what.info if isinstance(what, Session) else what
-        yield Static(sanitize_line(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
+        yield Static(visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
         """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile."""

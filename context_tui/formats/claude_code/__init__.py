@@ -58,5 +58,5 @@ class ClaudeCodeFormat(Format):
     def write(self, session: Session, path: Path) -> Losses:
         return write(session, path)
 
-    def resume(self, session: Session, out: Path) -> str:
-        return resume_command(session, out)
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        return resume_command(session, written, out)

@@ -41,3 +41,6 @@ class LinesContent:
 
     def tools(self) -> list[dict[str, Any]]:
         return []
+
+    def unchanged(self) -> bool:
+        return self.file.unchanged()

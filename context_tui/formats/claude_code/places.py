@@ -9,10 +9,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, Found
+from context_tui.formats.files import open_regular
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session
 
+LONGEST_SLUG = 200
+"""Longer names of projects Claude Code cuts, and adds what only it can tell."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What stands in a user record without having been typed: commands, their output, notices of the client.
 _MARKUP = re.compile(
@@ -56,9 +60,9 @@ def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
 def title_of(path: Path) -> str:
     """The first typed prompt in the head of a file; empty where there is none, or the file cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             lines = file.read(HEAD_BYTES).split(b"\n")
-    except OSError:
+    except (OSError, UnreadableSession):
         return ""
     for line in lines:
         if b'"user"' in line:
@@ -88,19 +92,26 @@ def _typed(record: Any) -> str:
     return ""
 
 
-def resume_command(session: Session, out: Path) -> str:
-    """The shell command that resumes an exported session; empty where no record names it.
+def resume_command(session: Session, written: Path, out: Path) -> str:
+    """The shell command that resumes what was *written*, once it is at *out*; empty where there is none to be had.
 
     Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
     """
-    session_id, cwd = _named_in(out)
-    cwd = cwd or session.info.cwd
-    if not session_id:
+    try:
+        session_id, cwd = _named_in(written)
+        return _command(out, session_id, cwd or session.info.cwd) if session_id else ""
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+        return ""
+
+
+def _command(out: Path, session_id: str, cwd: str) -> str:
+    slug = project_slug(Path(cwd) if cwd else Path.cwd())
+    if len(slug) > LONGEST_SLUG:
         return ""
     resume = f"claude --resume {shlex.quote(session_id)}"
     if cwd:
         resume = f"cd {shlex.quote(cwd)} && {resume}"
-    home = root_folder(os.environ) / project_slug(Path(cwd) if cwd else Path.cwd()) / f"{session_id}.jsonl"
+    home = root_folder(os.environ) / slug / f"{session_id}.jsonl"
     if out.resolve() == home.resolve():
         return resume
     folder = "" if home.parent.is_dir() else f"mkdir -p {shlex.quote(str(home.parent))} && "
@@ -117,6 +128,10 @@ def _named_in(path: Path) -> tuple[str, str]:
             except ValueError:
                 continue
             if isinstance(record, dict):
-                session_id = session_id or str(record.get("sessionId") or "")
-                cwd = cwd or str(record.get("cwd") or "")
+                session_id, cwd = session_id or _text(record, "sessionId"), cwd or _text(record, "cwd")
     return (session_id if _UUID.fullmatch(session_id) else ""), cwd
+
+
+def _text(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    return value if isinstance(value, str) else ""

@@ -94,6 +94,7 @@ class ClaudeCodeScanner:
             if self._main_began and self._chain != self._wanted:
                 self._start(MAIN)
                 return replace(self.advance(budget_s), revised_from=0)
+        self._file.note_read(self._offset)
         ended = self._offset >= size
         alone = len(self.facts) == 0 and self._chain == MAIN and not self._main_began
         if ended and alone and self._first_sidechain is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
 from context_tui.formats.claude_code.scan import UNNAMED
+from context_tui.formats.files import open_regular
 from context_tui.formats.lines import LineFile
 from context_tui.session.session import SessionInfo
 
@@ -54,13 +55,13 @@ def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
 def _first_message(path: Path) -> Record | None:
     """The first message record of a file, looked for on its first lines."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for line in islice(file, FIRST_LINES):
                 with suppress(ValueError):
                     record = decode(line)
                     if record.type in MESSAGE_TYPES:
                         return record
-    except OSError:
+    except (OSError, UnreadableSession):
         pass
     return None
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.databases import MAGIC, Database, text
+from context_tui.formats.databases import MAGIC, Database, DatabaseLocked, text
 from context_tui.formats.koda.scan import KodaScanner
 from context_tui.formats.koda.write import write_database
 from context_tui.formats.values import epoch_ms, title_of
@@ -32,6 +32,8 @@ class KodaFormat(Format):
         database = Database(path)
         try:
             columns, others = database.columns("messages"), database.tables()
+        except DatabaseLocked:  # it is a database: that it is in use says more than that nobody knows it
+            raise
         except UnreadableSession:
             return None
         finally:

@@ -68,7 +68,7 @@ class LumenFormat(Format):
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         return losses
 
-    def resume(self, session: Session, out: Path) -> str:
+    def resume(self, session: Session, written: Path, out: Path) -> str:
         """Lumen takes any file."""
         return f"lumen --continue {shlex.quote(str(out))}"
 

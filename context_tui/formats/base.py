@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -36,6 +37,10 @@ class Advance:
     appended: int
     revised_from: int | None
     end: bool
+
+
+Lister = Callable[[Path], list[SessionInfo]]
+"""The sessions in a file, as :meth:`Format.sessions` tells them."""
 
 
 class Scanner(Protocol):
@@ -79,6 +84,9 @@ class Format(Protocol):
         Raises:
             UnreadableSession: the file cannot be read.
         """
+
+    def lister(self) -> Lister:
+        """:meth:`sessions` for one file after the other: what it takes to know of their folder is looked up once."""
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of :meth:`sessions`.

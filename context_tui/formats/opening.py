@@ -78,10 +78,11 @@ def _in_directory(path: Path) -> list[SessionInfo]:
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
+    listers = {name: form.lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and file.is_file():
             try:
-                found.extend(format_of(file).sessions(file))
+                found.extend(listers[format_of(file).name](file))
             except UnreadableSession:
                 continue
     return found

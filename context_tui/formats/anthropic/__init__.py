@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from context_tui.formats.anthropic.write import refused, write_request
 from context_tui.formats.assembly import Assembly, Part
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Lister, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.scanning import DocumentScanner, documents_in
 from context_tui.formats.values import as_blocks, count, epoch_ms, text_in
@@ -110,6 +110,10 @@ class AnthropicFormat:
     def sessions(self, path: Path) -> list[SessionInfo]:
         """The message lists in a file."""
         return documents_in(path, self.name, AnthropicShape)
+
+    def lister(self) -> Lister:
+        """Nothing is shared."""
+        return self.sessions
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""

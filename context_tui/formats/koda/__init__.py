@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Lister, Scanner
 from context_tui.formats.databases import MAGIC, Database, text
 from context_tui.formats.koda.scan import KodaScanner
 from context_tui.formats.koda.write import write_database
@@ -48,6 +48,10 @@ class KodaFormat:
             return _sessions(database)
         finally:
             database.close()
+
+    def lister(self) -> Lister:
+        """Nothing is shared."""
+        return self.sessions
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Lister, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
 from context_tui.formats.openai.write import refused, write_request
@@ -44,6 +44,10 @@ class OpenAIFormat:
     def sessions(self, path: Path) -> list[SessionInfo]:
         """The runs in a file."""
         return documents_in(path, self.name, OpenAIShape)
+
+    def lister(self) -> Lister:
+        """Nothing is shared."""
+        return self.sessions
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""

@@ -9,6 +9,7 @@ from typing import Any
 from context_tui.formats.values import text_in
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import utf8_len
+from context_tui.session.spans import Spans
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Assembly:
 
     def _summarised(self, what: Compacted, summary: int) -> None:
         """Take a full compaction with its summary."""
-        prefix = (summary, *range(max(summary - what.keeps, 0), summary))
+        prefix = Spans(range(summary, summary + 1), range(max(summary - what.keeps, 0), summary))
         self.facts.add_compaction(Compaction(summary, "full", what.trigger, what.tokens_before, prefix))
 
     def first_changed(self, before: int) -> int | None:

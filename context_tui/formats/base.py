@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -49,6 +49,10 @@ class Found:
     here: bool
 
 
+Lister = Callable[[Path], list[SessionInfo]]
+"""The sessions in a file, as :meth:`Format.sessions` tells them."""
+
+
 class Scanner(Protocol):
     """A resumable pass over one session. Line by line it gives the same facts as in one go."""
 
@@ -90,6 +94,10 @@ class Format(Protocol):
         Raises:
             UnreadableSession: the file cannot be read.
         """
+
+    def lister(self) -> Lister:
+        """:meth:`sessions` for one file after the other: what it takes to know of their folder is looked up once."""
+        return self.sessions
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of :meth:`sessions`.

@@ -108,10 +108,11 @@ def _in_directory(path: Path) -> list[SessionInfo]:
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
     suffixes = session_suffixes()
+    listers = {name: form.lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in suffixes and os.path.isfile(file):
             try:
-                found.extend(format_of(file).sessions(file))
+                found.extend(listers[format_of(file).name](file))
             except UnreadableSession:
                 continue
     return found

@@ -26,6 +26,7 @@ from context_tui.session.kinds import MessageFlag as MessageFlag
 from context_tui.session.kinds import RecordKind as RecordKind
 from context_tui.session.kinds import Role as Role
 from context_tui.session.markers import begins_summary
+from context_tui.session.spans import EMPTY, Spans
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
@@ -81,7 +82,7 @@ class Compaction:
     kind: str
     trigger: str | None = None
     pre_tokens: int | None = None
-    prefix: tuple[int, ...] = ()
+    prefix: Spans = EMPTY
     cleared: frozenset[int] = frozenset()
     saved: int | None = None
     missing: int = 0
@@ -102,7 +103,7 @@ class Epoch:
 
     message: int
     cause: str
-    prefix: tuple[int, ...] = ()
+    prefix: Spans = EMPTY
     start: int = 0
 
 
@@ -278,14 +279,14 @@ class Facts:
         if known.context != size:
             self.drops_known.requests = len(self.requests) + 1
 
-    def begin_epoch(self, message: int, cause: str, prefix: tuple[int, ...] = ()) -> None:
+    def begin_epoch(self, message: int, cause: str, prefix: Spans = EMPTY) -> None:
         """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
 
         An epoch that would begin where the last one did takes its place.
         """
         if not message and cause != "compaction":
             return
-        start = max((*prefix, message - 1)) + 1
+        start = max(prefix.end, message)
         if self.epochs[-1].message == message:
             self.epochs.pop()
         self.epochs.append(Epoch(message, cause, prefix, start))
@@ -441,10 +442,6 @@ class Facts:
         """Let *message* have a part of the record *row*, which is accounted for as part of the message before it."""
         self.shared[message] = row
         self.shared_rows.add(row)
-
-    def ordinal(self, block: int) -> int:
-        """The place of *block* among those of its message."""
-        return next(number for number, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
     def records_of(self, message: int) -> Iterator[int]:
         """Rows of the records that *message* was put together from, in order."""

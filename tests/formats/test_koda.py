@@ -162,7 +162,7 @@ def test_compactions_are_told_from_archived_rows(compacted: Path) -> None:
     session = opened(FORM, compacted)
     first, second = f"{KODA_SUMMARY}\n\nfirst", f"{KODA_SUMMARY}\n\nsecond"
     assert len(session) == 14
-    assert [(c.message, c.kind, c.prefix) for c in session.facts.compactions] == [
+    assert [(c.message, c.kind, tuple(c.prefix)) for c in session.facts.compactions] == [
         (6, "full", (4, 5, 6, 7)),
         (10, "full", (8, 9, 10, 11)),
     ]

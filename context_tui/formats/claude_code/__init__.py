@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim, Format, Found
+from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.places import kept, resume_command, title_of
 from context_tui.formats.claude_code.records import SIDE_TYPES, decode
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.claude_code.siblings import list_sessions
+from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -44,7 +44,11 @@ class ClaudeCodeFormat(Format):
         return None
 
     def sessions(self, path: Path) -> list[SessionInfo]:
-        return list_sessions(path)
+        return self.lister()(path)
+
+    def lister(self) -> Lister:
+        beside = AgentFiles()
+        return lambda path: list_sessions(path, beside)
 
     def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)

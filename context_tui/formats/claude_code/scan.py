@@ -24,6 +24,7 @@ from context_tui.formats.lines import LineFile, objects_on
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.spans import EMPTY, Spans
 
 MAIN = ""
 UNNAMED = "sidechain"
@@ -377,24 +378,23 @@ class ClaudeCodeScanner:
         about = first.compactMetadata or {}
         prefix, missing = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
-            prefix = (message, *prefix)
+            prefix = Spans(range(message, message + 1), *prefix.ranges)
         trigger, tokens = _text(about.get("trigger")), _count(about.get("preTokens"))
         self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
 
-    def _preserved(self, about: dict[str, object], end: int) -> tuple[tuple[int, ...], int]:
+    def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
-        found: list[int] = []
-        missing = 0
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
-            found = [self._node.get(str(uuid), -1) for uuid in kept["uuids"]]
+            found = dict.fromkeys(self._node.get(str(uuid), -1) for uuid in kept["uuids"])
             missing = sum(1 for uuid in kept["uuids"] if str(uuid) not in self._node)
-        elif isinstance(segment, dict):
+            return Spans.of(message for message in found if 0 <= message < end), missing
+        if isinstance(segment, dict):
             ends = [str(segment.get(name)) for name in ("headUuid", "tailUuid")]
             head, tail = (self._node.get(uuid, -1) for uuid in ends)
-            found = list(range(head, tail + 1)) if head >= 0 else []
             missing = len({uuid for uuid in ends if uuid not in self._node})
-        return tuple(dict.fromkeys(message for message in found if 0 <= message < end)), missing
+            return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
+        return EMPTY, 0
 
     # -- branches
 
@@ -422,7 +422,7 @@ class ClaudeCodeScanner:
             if parent in left and message not in left and message not in path:
                 left[message] = left[parent]
                 left[message].add(message)
-        return [branch for message, branch in sorted(left.items()) if message == min(branch)]
+        return list({id(branch): branch for _, branch in sorted(left.items())}.values())
 
     def _branch(self, number: int, messages: set[int]) -> Branch:
         """What is said of a branch that was left."""

@@ -21,7 +21,24 @@ SEARCHED = 32 << 20
 """Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
 
 
-def list_sessions(path: Path) -> list[SessionInfo]:
+class AgentFiles:
+    """The agent files that stand beside sessions (up to 2.0): each folder is listed, and each file read, once."""
+
+    def __init__(self) -> None:
+        self._of: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
+
+    def of(self, path: Path) -> list[tuple[Path, Record]]:
+        """Those of the session *path* with their first messages, sorted by path."""
+        folder = path.parent
+        if folder not in self._of:
+            found = self._of[folder] = {}
+            for file in sorted(folder.glob("agent-*.jsonl")):
+                if first := _first_message(file):
+                    found.setdefault(first.sessionId, []).append((file, first))
+        return self._of[folder].get(path.stem, [])
+
+
+def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
     """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
     try:
         status = path.stat()
@@ -32,19 +49,9 @@ def list_sessions(path: Path) -> list[SessionInfo]:
         return [_agent(path, first, first.sessionId or "?")]
     main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
     inline = [replace(main, id=agent, title=agent, parent=str(path)) for agent in _inline_agents(path)]
-    return [main, *inline, *_agents_beside(path)]
-
-
-def _agents_beside(path: Path) -> list[SessionInfo]:
-    """Agents with files of their own: below the session's folder, or (up to 2.0) beside the session."""
     own = path.with_suffix("") / "subagents"
-    found = [(file, _first_message(file), True) for file in sorted(own.rglob("agent-*.jsonl"))]
-    found += [(file, _first_message(file), False) for file in sorted(path.parent.glob("agent-*.jsonl"))]
-    return [
-        _agent(file, first, str(path))
-        for file, first, ours in found
-        if first and (ours or first.sessionId == path.stem)
-    ]
+    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _first_message(file))]
+    return [main, *inline, *(_agent(file, first, str(path)) for file, first in (*below, *beside.of(path)))]
 
 
 def _agent(path: Path, first: Record, parent: str) -> SessionInfo:

@@ -31,6 +31,7 @@ from context_tui.exporting import export, writable_formats
 from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import fires
+from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import Read, wasted
 
@@ -552,7 +553,7 @@ def koda_summaries(n: int, at: Path) -> Path:
             ("k", "assistant", "so", calls, None, stamp(number), 900),
             ("k", "tool", "fine", None, f"c{number}", stamp(number), None),
             ("k", "user", "kept", None, None, later, None),
-            ("k", "system", "[Conversation Summary]\n\nall", None, None, later, None),
+            ("k", "system", f"{KODA_SUMMARY}\n\nall", None, None, later, None),
             ("k", "assistant", "I go on", None, None, later, None),
         ]
     return database(at / "koda.db", rows)

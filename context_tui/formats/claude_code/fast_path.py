@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, part_shown, usage_of
+from context_tui.formats.lines import STEP
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
@@ -101,7 +102,7 @@ def fast_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int
     def read(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
         for count in range(AT_ONCE):
-            end = find(b"\n", start)
+            end = find(b"\n", start, start + STEP)
             if end < 0:
                 return start, count
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +21,7 @@ from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.lines import LineFile, objects_on
+from context_tui.formats.lines import LARGEST, STEP, LineFile, objects_on
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
@@ -47,6 +48,7 @@ class ClaudeCodeScanner:
         self._offset = 0
         self._line = 0
         self._torn = False
+        self._rest: Iterator[bool] | None = None  # of a line that is read in several steps
         self._first_sidechain: str | None = None
         self.facts = Facts()
         self._by_id: dict[str, int] = {}  # API message id to message
@@ -79,19 +81,14 @@ class ClaudeCodeScanner:
             if deadline is not None and steps and time.perf_counter() > deadline:
                 break
             steps += 1
-            if fast_path:
+            if fast_path and self._rest is None:
                 self._offset, taken = read_fast(data, self._offset)
                 self._line += taken
                 if taken == AT_ONCE or self._offset >= size:
                     continue
-            start = self._offset
-            end = data.find(b"\n", start)
-            whole = end >= 0
-            if not whole:
-                end = size
-            self._read_line(data[start:end], start, whole)
-            self._line += whole
-            self._offset = min(end + 1, size)
+            self._rest = self._rest or self._slow_path(self._offset)
+            if next(self._rest, None) is None:
+                self._rest = None
             if self._main_began and self._chain != self._wanted:
                 self._start(MAIN)
                 return replace(self.advance(budget_s), revised_from=0)
@@ -118,28 +115,50 @@ class ClaudeCodeScanner:
 
     # -- lines
 
-    def _read_line(self, line: bytes, start: int, whole: bool) -> None:
+    def _slow_path(self, start: int) -> Iterator[bool]:
+        """Take in the line at *start*, whatever it is, in steps of which each is short; True stands between two."""
+        data, size = self._file.data, self._file.size
+        searched, end = start, -1
+        while end < 0 and searched < size:
+            end = data.find(b"\n", searched, searched + STEP)
+            searched += STEP
+            if end < 0 and searched < size:
+                yield True
+        whole = end >= 0
+        end = end if whole else size
+        if end - start > LARGEST:
+            self._torn = not whole
+            self._problem(start, end - start, f"too large to read: {(end - start) / 1e6:,.0f} MB")
+        else:
+            yield from self._read_line(data[start:end], start, whole)
+        self._line += whole
+        self._offset = min(end + 1, size)
+
+    def _read_line(self, line: bytes, start: int, whole: bool) -> Iterator[bool]:
         try:
             record = records.decode(line)
         except ValueError as error:
-            self._read_odd_line(line, start, whole, str(error))
+            yield from self._read_odd_line(line, start, whole, str(error))
             return
         self._read(record, start, len(line))
 
-    def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> None:
+    def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> Iterator[bool]:
         """A line that is not one object: blank, several objects, torn, or broken."""
         if not line.strip():
             return
+        several: list[tuple[Record, int, int]] = []
         try:
-            ranges = objects_on(line)
-            several = [records.decode(line[begin:end]) for begin, end in ranges]
+            for begin, end in objects_on(line):
+                several.append((records.decode(line[begin:end]), start + begin, end - begin))
+                yield True
         except ValueError:
             self._torn = not whole
             what = "torn last line (still being written, or cut off)" if self._torn else f"unreadable line: {why[:120]}"
             self._problem(start, len(line), what)
             return
-        for record, (begin, end) in zip(several, ranges, strict=True):
-            self._read(record, start + begin, end - begin)
+        for record, place, length in several:
+            self._read(record, place, length)
+            yield True
 
     def _problem(self, place: int, length: int, what: str) -> None:
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)

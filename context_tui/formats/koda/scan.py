@@ -14,7 +14,8 @@ from context_tui.formats.koda.compactions import begin_epochs
 from context_tui.formats.koda.rows import Row, column_list, part_of
 from context_tui.session.session import Session, SessionInfo
 
-BATCH = 64
+BATCH, BATCH_BYTES = 64, 1 << 20
+"""Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
 _TALLY = (
     "SELECT count(*), count(compacted_at), count(completed_at),"
     " coalesce(sum(length(CAST(content AS BLOB))), 0) + coalesce(sum(length(CAST(tool_calls AS BLOB))), 0)"
@@ -63,15 +64,18 @@ class KodaContent:
 
 
 class KodaScanner:
-    """A resumable scan of one session. Appended rows are read on; after any other change it starts again."""
+    """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
+
+    ``rows`` is how many there were at first.
+    """
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._info, self._database = info, Database(path)
         self._columns = self._database.columns("messages")
         columns = column_list(self._columns)
-        self._select = f"SELECT {columns} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT {BATCH}"
+        self._select = f"SELECT {columns} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
         self._tally_of = _TALLY.format(columns=columns)
-        self._count = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
+        self.rows: int = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
         self._stamp: tuple[Any, ...] = ()
         self._ended = False
         self._begin()
@@ -79,7 +83,7 @@ class KodaScanner:
     @property
     def progress(self) -> float:
         """Share of the rows that have been read."""
-        return min(self._tally[0] / self._count, 1.0) if self._count else 1.0
+        return min(self._tally[0] / self.rows, 1.0) if self.rows else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
@@ -110,6 +114,7 @@ class KodaScanner:
         self._assembly = Assembly()
         self._archived: list[str | None] = []
         self._waiting: list[Row] = []
+        self._batch = 1
         self._ended = False
         self._last, self._tally = -1, (0, 0, 0, 0)
         self._stamp = self._stamp or self._database.stamp()
@@ -117,8 +122,10 @@ class KodaScanner:
     def _take(self) -> bool:
         """Take one row; whether there was one."""
         if not self._waiting:
-            self._waiting = [Row(*row) for row in self._database.query(self._select, (self._info.id, self._last))]
-            self._waiting.reverse()
+            found = self._database.query(self._select, (self._info.id, self._last, self._batch))
+            self._waiting = [Row(*row) for row in reversed(found)]
+            large = sum(row.size for row in self._waiting) > BATCH_BYTES
+            self._batch = 1 if large else min(2 * self._batch, BATCH)
         if not self._waiting:
             self._ended = True
             return False

@@ -71,7 +71,7 @@ class LineScanner:
     def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
         self._file, self._info, self._shape = LineFile(path), info, shape()
         self._assembly = Assembly()
-        self._reader = LineReader(self._file, self._assembly.facts, decode, self._take)
+        self._reader = LineReader(self._file, self._assembly.facts, decode)
 
     @property
     def progress(self) -> float:
@@ -81,9 +81,8 @@ class LineScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.perf_counter() + budget_s
-        self._file.refresh()
         facts, before = self._assembly.facts, len(self._assembly.facts)
-        end = self._reader.advance(deadline)
+        end = self._reader.advance(self._take, deadline)
         if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: no known record in it")
         return Advance(len(facts) - before, self._assembly.first_changed(before), end)
@@ -99,7 +98,7 @@ class LineScanner:
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:
-            self._assembly.add(part, place, length, f"line {self._reader.line + 1}")
+            self._assembly.add(part, place, length, self._reader.where)
 
 
 def decode(line: bytes) -> Record:

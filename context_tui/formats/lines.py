@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import weakref
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.files import open_regular, unreadable
 
-STEP = 1 << 22
-"""Bytes that are read at a time to see whether a file has changed."""
+STEP = 8 << 20
+"""Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
+stopped.
+"""
+LARGEST = 64 << 20
+"""Bytes of the longest line that is read. A request holds half of that at most; decoding more would hold up everything
+else for seconds."""
+MOST_RAW = 1 << 20
+"""Bytes of a line that are shown as they are."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class LineFile:
@@ -47,10 +58,10 @@ class LineFile:
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
 
-    def line(self, start: int) -> tuple[int, bool]:
-        """End of the line at *start* (without its newline), and whether a newline ends it."""
-        end = self.data.find(b"\n", start)
-        return (end, True) if end >= 0 else (self.size, False)
+    def shown(self, start: int, length: int) -> str:
+        """The text of a line, or the beginning of a long one."""
+        text = self.read(start, min(length, MOST_RAW)).decode("utf-8", "replace")
+        return text if length <= MOST_RAW else f"{text}\n[the first {MOST_RAW:,} of {length:,} bytes]"
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
@@ -99,23 +110,28 @@ class LineFile:
         self._close()
 
 
-def objects_on(line: bytes) -> list[tuple[int, int]]:
-    """Byte ranges of the JSON values on a line that holds several.
+def objects_on(line: bytes) -> Iterator[tuple[int, int]]:
+    """Byte ranges of the JSON values on a line that holds several, one after the other.
 
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
     text = line.decode("utf-8", "surrogateescape")
-    decoder, ranges, at, offset = json.JSONDecoder(), list[tuple[int, int]](), 0, 0
+    decoder, at, offset = json.JSONDecoder(), 0, 0
     while True:
-        gap = len(text) - len(text[at:].lstrip(" \t\r\n")) - at if at < len(text) else 0
-        at, offset = at + gap, offset + gap
-        if at >= len(text):
-            return ranges
+        begin = _end_of_space(text, at)
+        offset += begin - at
+        if begin >= len(text):
+            return
         try:
-            _, end = decoder.raw_decode(text, at)
+            _, at = decoder.raw_decode(text, begin)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        width = len(text[at:end].encode("utf-8", "surrogateescape"))
-        ranges.append((offset, offset + width))
-        at, offset = end, offset + width
+        width = len(text[begin:at].encode("utf-8", "surrogateescape"))
+        yield offset, offset + width
+        offset += width
+
+
+def _end_of_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

@@ -18,10 +18,11 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
-from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
+from context_tui.formats.claude_code.fast_path import Line, fast_path
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.lines import LineFile, objects_on
-from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.formats.line_reader import LineReader
+from context_tui.formats.lines import LineFile
+from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import EMPTY, Spans
@@ -38,17 +39,15 @@ class ClaudeCodeScanner:
         self._file = LineFile(path)
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
-        self._fast_reader = fast_reader
+        self._fast_path = fast_path
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
     def _start(self, chain: str) -> None:
         self._chain = chain
-        self._offset = 0
-        self._line = 0
-        self._torn = False
         self._first_sidechain: str | None = None
         self.facts = Facts()
+        self._lines = LineReader(self._file, self.facts, records.decode)
         self._by_id: dict[str, int] = {}  # API message id to message
         self._request: dict[int, Usage] = {}
         self._node: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
@@ -64,39 +63,16 @@ class ClaudeCodeScanner:
 
     @property
     def progress(self) -> float:
-        return self._offset / self._file.size if self._file.size else 1.0
+        return self._lines.progress
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
-        self._file.refresh()
-        before, self._revised, steps = len(self.facts), len(self.facts), 0
-        if self._torn and self._offset < self._file.size:
-            self._untear()
-        data, size = self._file.data, self._file.size
-        fast_path = self._chain == self._wanted == MAIN
-        read_fast = self._fast_reader(self)  # not kept: it holds the scanner, and that the open file
-        while self._offset < size:
-            if deadline is not None and steps and time.perf_counter() > deadline:
-                break
-            steps += 1
-            if fast_path:
-                self._offset, taken = read_fast(data, self._offset)
-                self._line += taken
-                if taken == AT_ONCE or self._offset >= size:
-                    continue
-            start = self._offset
-            end = data.find(b"\n", start)
-            whole = end >= 0
-            if not whole:
-                end = size
-            self._read_line(data[start:end], start, whole)
-            self._line += whole
-            self._offset = min(end + 1, size)
-            if self._main_began and self._chain != self._wanted:
-                self._start(MAIN)
-                return replace(self.advance(budget_s), revised_from=0)
-        self._file.note_read(self._offset)
-        ended = self._offset >= size
+        before, self._revised = len(self.facts), len(self.facts)
+        usual = self._chain == self._wanted == MAIN
+        ended = self._lines.advance(self._read, deadline, self._fast_path(self) if usual else None)
+        if self._main_began and self._chain != self._wanted:
+            self._start(MAIN)
+            return replace(self.advance(budget_s), revised_from=0)
         alone = len(self.facts) == 0 and self._chain == MAIN and not self._main_began
         if ended and alone and self._first_sidechain is not None:
             self._start(self._first_sidechain)
@@ -116,42 +92,6 @@ class ClaudeCodeScanner:
         elif self._chain != MAIN and not len(facts):
             raise UnreadableSession(f"{self._file.path}: has no session {self._chain!r}")
         return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
-
-    # -- lines
-
-    def _read_line(self, line: bytes, start: int, whole: bool) -> None:
-        try:
-            record = records.decode(line)
-        except ValueError as error:
-            self._read_odd_line(line, start, whole, str(error))
-            return
-        self._read(record, start, len(line))
-
-    def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> None:
-        """A line that is not one object: blank, several objects, torn, or broken."""
-        if not line.strip():
-            return
-        try:
-            ranges = objects_on(line)
-            several = [records.decode(line[begin:end]) for begin, end in ranges]
-        except ValueError:
-            self._torn = not whole
-            what = "torn last line (still being written, or cut off)" if self._torn else f"unreadable line: {why[:120]}"
-            self._problem(start, len(line), what)
-            return
-        for record, (begin, end) in zip(several, ranges, strict=True):
-            self._read(record, start + begin, end - begin)
-
-    def _problem(self, place: int, length: int, what: str) -> None:
-        row = self.facts.add_record(place, length, RecordKind.PROBLEM)
-        self.facts.problems.append(Problem(f"line {self._line + 1}", what, row))
-
-    def _untear(self) -> None:
-        """Take back the torn last line: the file has grown, so it is read again."""
-        problem = self.facts.problems.pop()
-        self._offset = self.facts.record_place[problem.raw]
-        self.facts.drop_last_record()
-        self._torn = False
 
     # -- records
 
@@ -178,7 +118,7 @@ class ClaudeCodeScanner:
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
             empty = what in records.MESSAGE_TYPES or what == "attachment"
             unknown = f"unknown record type {what!r}" if what is not None else "no record: it has no type"
-            self._problem(place, length, f"record of type {what!r} without content" if empty else unknown)
+            self._lines.problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
         if message >= 0:
             kind = RecordKind.MESSAGE

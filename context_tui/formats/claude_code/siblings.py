@@ -11,7 +11,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.files import open_regular
-from context_tui.formats.lines import LineFile
+from context_tui.formats.lines import STEP, LineFile
 from context_tui.session.session import SessionInfo
 
 NAME = "claude-code"
@@ -60,10 +60,10 @@ def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
 
 
 def _first_message(path: Path) -> Record | None:
-    """The first message record of a file, looked for on its first lines."""
+    """The first message record of a file, looked for on its first lines; a very long one is none."""
     try:
         with open_regular(path) as file:
-            for line in islice(file, FIRST_LINES):
+            for line in islice(iter(lambda: file.readline(STEP), b""), FIRST_LINES):
                 with suppress(ValueError):
                     record = decode(line)
                     if record.type in MESSAGE_TYPES:
@@ -84,14 +84,13 @@ def _inline_agents(path: Path) -> list[str]:
             if at < 0:
                 break
             start = file.data.rfind(b"\n", 0, at) + 1
-            end, _ = file.line(at)
-            try:
+            end = file.data.find(b"\n", at, start + STEP)
+            end = end if end >= 0 else min(start + STEP, file.size)
+            with suppress(ValueError):  # no record, or one that is too long to be looked at here
                 record = decode(file.data[start:end])
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     found[record.agentId or UNNAMED] = None
-            except ValueError:
-                pass
-            at = end
+            at = max(end, at + 1)
         main = file.data.find(b'"isSidechain":false', 0, SEARCHED)
     finally:
         file.close()

@@ -53,9 +53,10 @@ class KodaFormat(Format):
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
-        if info.id not in {each.id for each in self.sessions(path)}:
+        scanner = KodaScanner(path, info)
+        if not scanner.rows and info.id not in {each.id for each in self.sessions(path)}:
             raise UnreadableSession(f"{path}: has no session {info.id!r}")
-        return KodaScanner(path, info)
+        return scanner
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""

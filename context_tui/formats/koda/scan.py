@@ -14,7 +14,8 @@ from context_tui.formats.koda.compactions import begin_epochs
 from context_tui.formats.koda.rows import Row, column_list, part_of
 from context_tui.session.session import Session, SessionInfo
 
-BATCH = 64
+BATCH, BATCH_BYTES = 64, 1 << 20
+"""Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
 
 
 class Rows:
@@ -23,12 +24,16 @@ class Rows:
     def __init__(self, database: Database, columns: frozenset[str], session_id: str) -> None:
         self._database, self._columns, self._id = database, columns, session_id
         listed = column_list(columns)
-        self._select = f"SELECT {listed} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT {BATCH}"
+        self._select = f"SELECT {listed} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
+        self._batch = 1
         self.read, self.last, self._checksum = 0, -1, 0
 
     def behind(self, last: int) -> list[Row]:
         """The next rows behind the one with the id *last*; none at the end."""
-        return [Row(*row) for row in self._database.query(self._select, (self._id, last))]
+        rows = [Row(*row) for row in self._database.query(self._select, (self._id, last, self._batch))]
+        large = sum(row.size for row in rows) > BATCH_BYTES
+        self._batch = 1 if large else min(2 * self._batch, BATCH)
+        return rows
 
     def note(self, row: Row) -> None:
         """Remember a row, which has to be the next one, as it was read.
@@ -95,12 +100,15 @@ class KodaContent:
 
 
 class KodaScanner:
-    """A resumable scan of one session. Appended rows are read on; after any other change it starts again."""
+    """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
+
+    ``rows`` is how many there were at first.
+    """
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._info, self._database = info, Database(path)
         self._columns = self._database.columns("messages")
-        self._count = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
+        self.rows: int = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
         self._stamp: tuple[Any, ...] = ()
         self._ended = False
         self._begin()
@@ -108,7 +116,7 @@ class KodaScanner:
     @property
     def progress(self) -> float:
         """Share of the rows that have been read."""
-        return min(self._rows.read / self._count, 1.0) if self._count else 1.0
+        return min(self._rows.read / self.rows, 1.0) if self.rows else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""

@@ -37,7 +37,7 @@ class ClaudeCodeScanner:
         self._file = LineFile(path)
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
-        self._usual_reader = fast_reader
+        self._fast_reader = fast_reader
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
@@ -73,7 +73,7 @@ class ClaudeCodeScanner:
             self._untear()
         data, size = self._file.data, self._file.size
         fast_path = self._chain == self._wanted == MAIN
-        read_usual = self._usual_reader(self)  # not kept: it holds the scanner, and that the open file
+        read_usual = self._fast_reader(self)  # not kept: it holds the scanner, and that the open file
         while self._offset < size:
             if deadline is not None and steps and time.perf_counter() > deadline:
                 break

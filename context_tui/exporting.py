@@ -86,13 +86,15 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
                     f"{form.name}: {len(check.introduced)} calls or results would be without their counterpart; "
                     "nothing was kept; choose another boundary"
                 )
+            resume = resume_command(session, temporary, out, form.name)
+            result = ExportResult(out, form.name, losses, resume, check)
             _sync(temporary)
             _move(temporary, out, force)
         except OSError as error:
             raise ExportError(
                 f"{out}: cannot be written: {error.strerror or error}; nothing was kept; name a file elsewhere"
             ) from None
-    return ExportResult(out, form.name, losses, resume_command(session, out, form.name), check)
+    return result
 
 
 def _and_why(notes: list[str]) -> str:

@@ -15,10 +15,8 @@ from typing import NoReturn
 
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
+from context_tui.session.limits import MOST_TOKENS
 from context_tui.session.session import Session
-
-MOST_TOKENS = 10**9
-"""More than any window has: a larger number is a slip."""
 
 
 class Parser(argparse.ArgumentParser):

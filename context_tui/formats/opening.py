@@ -16,10 +16,17 @@ from context_tui.session.session import Session, SessionInfo
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     """A path and the id behind ``#``; a path that exists literally wins."""
     path = Path(spec)
-    if path.exists() or "#" not in str(spec):
+    if "#" not in str(spec) or _exists(path):
         return path, None
     name, _, session_id = str(spec).rpartition("#")
     return Path(name), session_id
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is longer than one may be
+        return False
 
 
 def format_of(path: Path) -> Format:
@@ -29,7 +36,7 @@ def format_of(path: Path) -> Format:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
     """
     try:
-        if path.exists() and not path.is_file():  # opening a pipe would wait for who writes to it
+        if _exists(path) and not path.is_file():  # opening a pipe would wait for who writes to it
             raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)

@@ -11,6 +11,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.lines import LineFile
+from context_tui.session.limits import short
 from context_tui.session.session import SessionInfo
 
 NAME = "claude-code"
@@ -30,7 +31,7 @@ def list_sessions(path: Path) -> list[SessionInfo]:
     if first is not None and first.isSidechain:
         return [_agent(path, first, first.sessionId or "?")]
     main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
-    inline = [replace(main, id=agent, title=agent, parent=str(path)) for agent in _inline_agents(path)]
+    inline = [replace(main, id=agent, title=short(agent), parent=str(path)) for agent in _inline_agents(path)]
     return [main, *inline, *_agents_beside(path)]
 
 

@@ -140,7 +140,7 @@ def look(session: Session, dice: random.Random) -> None:
     for row in {0, *(problem.raw for problem in facts.problems)}:
         if 0 <= row < len(facts.record_kind):
             session.content.raw(row)
-    for message in range(len(session)):
+    for message in range(len(session)) if dice.random() < 0.5 else ():
         blocks = session.content.blocks(message)
         for block in (-1, *facts.blocks_of(message)):
             spot = Spot(message, block)
@@ -178,7 +178,8 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
     plan, after = dice.choice(made)
     if plan is not None and dice.random() < 0.2:
         look(after, dice)
-    _export(session, plan, after, dice.choice(writable_formats()), folder)
+    if dice.random() < 0.6:
+        _export(session, plan, after, dice.choice(writable_formats()), folder)
 
 
 def _along(session: Session, plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -80,16 +81,19 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 def _in_directory(path: Path) -> list[SessionInfo]:
     """The sessions of the files in a folder, else of those in the folders in it (as of projects)."""
-    return _of_files(path.iterdir()) or _of_files(path.glob("*/*"))
+    try:
+        return _of_files(path.iterdir()) or _of_files(path.glob("*/*"))
+    except OSError as error:
+        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
     for file in sorted(files):
-        if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and file.is_file():
+        if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and os.path.isfile(file):
             try:
                 found.extend(format_of(file).sessions(file))
-            except UnreadableSession:
+            except (UnreadableSession, OSError):
                 continue
     return found
 

@@ -17,13 +17,11 @@ from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.sanitize import sanitize
+from context_tui.session.limits import MOST_TOKENS
 from context_tui.session.session import Session
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
-
-MOST_TOKENS = 10**9
-"""More than any window has: a larger number is a slip."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.jsontext import compact_json, loads, nested_deeper
 
 RAW = "_raw"
 
@@ -25,7 +25,8 @@ def input_of(arguments: Any) -> dict[str, Any]:
         value = loads(arguments)
     except ValueError:
         return {RAW: arguments}
-    return value if isinstance(value, dict) and list(value) != [RAW] else {RAW: arguments}
+    fits = isinstance(value, dict) and list(value) != [RAW] and not nested_deeper(value)
+    return value if fits else {RAW: arguments}
 
 
 def arguments_of(value: Any) -> str:

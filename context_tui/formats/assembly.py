@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.formats.values import text_in
+from context_tui.formats.values import recorded_tokens, text_in
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.spans import Spans
@@ -127,6 +127,13 @@ class Assembly:
         """Take a record that cannot be read or understood."""
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
         self.facts.problems.append(Problem(where, what, row))
+
+    def say_window(self, value: Any) -> None:
+        """Take the context window that a request names."""
+        try:
+            self.facts.window = recorded_tokens(value, "context_window") or None
+        except ValueError as error:
+            self.facts.problems.append(Problem("request", str(error)))
 
     def say_system(self, text: str) -> None:
         """Add to the session's system prompt."""

@@ -15,8 +15,8 @@ import msgspec
 from context_tui.errors import UnreadableSession
 from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.heads import BOM, first_values, whole_part
-from context_tui.formats.values import count, nested_deeper
-from context_tui.session.jsontext import compact_json, loads, loads_all
+from context_tui.formats.values import recorded_tokens
+from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
 
 Element = Any
 """A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
@@ -27,7 +27,6 @@ that fits the recorded usage wins; without usage the earlier."""
 
 FIRST = 10  # one of so many elements has to be a message, or the list is something else
 WRAPPERS = ("request", "body")
-MAX_DEPTH = 200  # what is nested deeper cannot be measured and written with the interpreter's own limits
 
 _raw = msgspec.json.Decoder(msgspec.Raw).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -67,7 +66,7 @@ def value_of(element: Element) -> Any:
     if isinstance(element, Broken):
         raise ValueError(element.why)
     value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element
-    if nested_deeper(value, MAX_DEPTH):
+    if nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -125,7 +124,7 @@ def read_runs(path: Path) -> list[Run]:
         raise UnreadableSession(f"{path}: no list of messages in it")
     if torn is not None:
         elements = runs[-1].elements
-        if elements and bytes(memoryview(elements[-1])) not in data:
+        if elements and text_of(elements[-1]).encode() not in data:  # as much of one as the cut has left
             elements.pop()
         elements.append(Broken("the file was cut off here", torn.decode("utf-8", "replace")))
     return runs
@@ -238,8 +237,12 @@ def _recorded_input(response: Element) -> int:
     usage = body.get("usage") if isinstance(body, dict) else None
     if not isinstance(usage, dict):
         return 0
-    cached = ("cache_read_input_tokens", "cache_creation_input_tokens")
-    return count(usage.get("prompt_tokens")) or sum(count(usage.get(name)) for name in ("input_tokens", *cached))
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    try:
+        prompt = recorded_tokens(usage.get("prompt_tokens"), "prompt_tokens")
+        return prompt or sum(recorded_tokens(usage.get(name), name) for name in names)
+    except ValueError:
+        return 0
 
 
 def _unwrapped(members: dict[str, Element]) -> dict[str, Element] | None:

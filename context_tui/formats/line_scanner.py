@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,12 +13,10 @@ from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
 from context_tui.formats.line_reader import LineReader
 from context_tui.formats.lines import LineFile
-from context_tui.formats.values import nested_deeper
-from context_tui.session.facts import RecordKind
-from context_tui.session.jsontext import loads
+from context_tui.formats.values import block_of, recorded_tokens, usage_or_note
+from context_tui.session.facts import RecordKind, Usage
+from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.session import Session, SessionInfo
-
-MAX_DEPTH = 200
 
 Record = dict[str, Any]
 
@@ -42,7 +41,7 @@ class LinesContent:
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
         rows = self._assembly.facts.records_of(message)
-        return [block for row in rows for block in self._shape.part(decode(self._line(row))).blocks]
+        return [block for row in rows for block in _part(self._shape, decode(self._line(row))).blocks]
 
     def raw(self, record: int) -> str:
         """A record's own text."""
@@ -94,11 +93,29 @@ class LineScanner:
 
     def _take(self, record: Record, place: int, length: int) -> None:
         try:
-            part = self._shape.part(record)
+            part = _part(self._shape, record)
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:
             self._assembly.add(part, place, length, self._reader.where)
+
+
+def _part(shape: LineShape, record: Record) -> Part:
+    """What a record says, with blocks that are what they have to be, and sizes that may have been."""
+    part = shape.part(record)
+    usage, notes = usage_or_note(_bounded, part.usage)
+    return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
+
+
+def _bounded(usage: Usage | None) -> Usage | None:
+    """Usage that may have been.
+
+    Raises:
+        ValueError: one of its sizes may not.
+    """
+    for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
+        recorded_tokens(getattr(usage, name), name)
+    return usage
 
 
 def decode(line: bytes) -> Record:
@@ -110,7 +127,7 @@ def decode(line: bytes) -> Record:
     value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    if nested_deeper(value, MAX_DEPTH):
+    if nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 

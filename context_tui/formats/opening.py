@@ -25,6 +25,13 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     return Path(name), session_id
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is longer than one may be
+        return False
+
+
 def format_of(path: Path) -> Format:
     """The format with the strongest claim to a file.
 
@@ -113,7 +120,7 @@ def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
         if file.suffix in suffixes and os.path.isfile(file):
             try:
                 found.extend(listers[format_of(file).name](file))
-            except UnreadableSession:
+            except (UnreadableSession, OSError):
                 continue
     return found
 

@@ -2,36 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_json
+from context_tui.session.limits import LATEST_MS, MOST_TOKENS, short
+
 TITLE_LENGTH = 80
+Block = dict[str, Any]
+_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
+"""Per type of block, the members that are text or nothing."""
+_IDS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
+"""Those that are compared with others: what is no text there becomes its JSON."""
 
 
-def count(value: Any) -> int:
-    """A number of tokens; nothing when it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+def recorded_tokens(value: Any, name: str) -> int:
+    """A recorded number of tokens; 0 when there is none.
+
+    Raises:
+        ValueError: it is none that ever was; the message names the field.
+    """
+    if value is None:
         return 0
-    return int(value)
+    if type(value) is not int or not 0 <= value <= MOST_TOKENS:
+        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MOST_TOKENS:,}: left out")
+    return value
+
+
+def usage_or_note(make: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
+    """What *make* makes of recorded usage; where it raises ValueError the usage is unknown, and the note says why."""
+    try:
+        usage = make(value)
+        if usage is not None:
+            recorded_tokens(usage.context, "the sum of input tokens")
+    except ValueError as error:
+        return None, (str(error),)
+    return usage, ()
+
+
+def _told(value: Any) -> str:
+    """A value that is not what it should be, in a few words."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value) if abs(value) < 1e20 else "too large"
+        case str():
+            return repr(short(value, 40))
+    return "a list" if isinstance(value, list) else "an object"
 
 
 def epoch_ms(value: Any) -> int:
     """A time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if unknown."""
     if isinstance(value, str):
         try:
-            when = datetime.fromisoformat(value.strip())
-            value = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
             return -1
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**53:
+    if isinstance(value, datetime):
+        return milliseconds(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LATEST_MS:
         return -1
-    return int(value if value > 1e11 else value * 1000)
+    value = int(value if value > 1e11 else value * 1000)
+    return value if 0 < value <= LATEST_MS else -1
+
+
+def milliseconds(when: datetime) -> int:
+    """A time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
+    value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    return value if 0 < value <= LATEST_MS else -1
+
+
+def as_id(value: Any) -> str:
+    """An id or a name: text, or the JSON of what is none; nothing for nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else compact_json(value).decode("utf-8", "surrogatepass")
 
 
 def title_of(text: str) -> str:
     """A session's title from what was said first: its first line that is not blank, cut to a title's length."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
-    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…"
+    return short(line, TITLE_LENGTH)
 
 
 def text_in(blocks: list[dict[str, Any]]) -> str:
@@ -39,31 +93,31 @@ def text_in(blocks: list[dict[str, Any]]) -> str:
     return "\n\n".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
 
 
-def as_blocks(content: Any) -> list[dict[str, Any]]:
-    """Message content as blocks: a string is a text block, alone or in a list; what is no object stays, unknown."""
+def as_blocks(content: Any) -> list[Block]:
+    """Message content as blocks: a string is a text block, alone or in a list; what is no block stays, unknown."""
     if content is None:
         return []
-    blocks: list[dict[str, Any]] = []
-    for item in content if isinstance(content, list) else [content]:
-        if isinstance(item, dict):
-            blocks.append(item)
-        elif isinstance(item, str):
-            blocks.append({"type": "text", "text": item})
-        else:
-            blocks.append({"type": "unknown", "value": item})
-    return blocks
+    return [block_of(item) for item in (content if isinstance(content, list) else [content])]
 
 
-def nested_deeper(value: Any, levels: int) -> bool:
-    """Whether arrays and objects in *value* are nested deeper than that; found without recursion."""
-    layer = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            return False
-    return True
+def block_of(value: Any) -> Block:
+    """A value as a block whose ``type``, texts, ids and source are what they have to be; else one of type unknown."""
+    if isinstance(value, str):
+        return {"type": "text", "text": value}
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        return {"type": "unknown", "value": value}
+    mended: Block = {}
+    for name in _TEXTS.get(kind, ()):
+        if not isinstance(text := value.get(name, ""), str):
+            if text is not None:
+                return {"type": "unknown", "value": value}
+            mended[name] = ""
+    for name in _IDS.get(kind, ()):
+        if not isinstance(given := value.get(name, ""), str):
+            mended[name] = as_id(given)
+    if kind == "image" and not isinstance(source := value.get("source"), dict):
+        if source is not None:
+            return {"type": "unknown", "value": value}
+        mended["source"] = {}
+    return {**value, **mended} if mended else value

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from context_tui.formats.values import as_id
 from context_tui.losses import Losses
 from context_tui.session.bodies import is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
@@ -25,8 +26,9 @@ def write_json(value: Any, path: Path) -> None:
 
 
 def tools_of(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list of tool schemas."""
-    return [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
+    """The objects in a list of tool schemas; their names are text."""
+    tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
+    return [tool if isinstance(tool.get("name", ""), str) else {**tool, "name": as_id(tool["name"])} for tool in tools]
 
 
 def tell_injected(session: Session, losses: Losses) -> None:

@@ -14,6 +14,8 @@ Measure = tuple[int, int, int, int, int, str]
 
 CUT_HEAD, CUT_TAIL = 500, 200
 """Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""
+MOST_LINES = 10**9
+"""A call that asks for more of a file asks for all of it."""
 _QUOTE, _BRACKET = b'"['
 _odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
@@ -30,9 +32,10 @@ def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:
     """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
-    first = first if type(first) is int and first > 0 else 0
+    first = first if type(first) is int and 0 < first <= MOST_LINES else 0
     if type(count) is not int or count <= 0:
         count = max(last - max(first, 1) + 1, 0) if type(last) is int else 0
+    count = count if count <= MOST_LINES else 0
     return (first or 1, count) if first or count else None
 
 

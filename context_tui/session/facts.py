@@ -25,6 +25,7 @@ from context_tui.session.kinds import Kind as Kind
 from context_tui.session.kinds import MessageFlag as MessageFlag
 from context_tui.session.kinds import RecordKind as RecordKind
 from context_tui.session.kinds import Role as Role
+from context_tui.session.limits import short
 from context_tui.session.markers import begins_summary
 from context_tui.session.spans import EMPTY, Spans
 
@@ -338,7 +339,7 @@ class Facts:
         text = len(compact_json(arguments if arguments is not None else {}))
         call, tool, path = self._call(call_id), self._tool_ids.get(name, -1), -1
         if tool < 0:
-            tool = self._intern(name, self.tools, self._tool_ids)
+            tool = self._tool_ids[name] = self._intern(short(name), self.tools, self._tool_ids)
         if name in READ_TOOLS and isinstance(arguments, dict):
             target = arguments.get("file_path") or arguments.get("path")
             if isinstance(target, str):

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from context_tui.session.limits import MAX_DEPTH
+
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -60,6 +62,21 @@ def _integer(digits: str) -> int | float:
 
 
 _lenient = json.JSONDecoder(parse_int=_integer)
+
+
+def nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
+    """Whether arrays and objects in *value* are nested deeper than that; found without recursion."""
+    layer = [value] if isinstance(value, dict | list) else []
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return bool(layer)
 
 
 def loads_all(data: bytes | str) -> list[Any]:

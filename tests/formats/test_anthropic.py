@@ -122,12 +122,16 @@ def test_odd_messages(tmp_path: Path) -> None:
     facts = session.facts
     assert session.content.system() == "Prompt."
     assert [*facts.record_kind] == [1, 0, 0, 0, 0, 0, 2, 2, 0]
-    assert [problem.where for problem in facts.problems] == ["element 6", "element 7"]
+    assert [(problem.where, problem.what) for problem in facts.problems] == [
+        ("element 6", "not a message: role 'robot'"),
+        ("element 7", "not a message: no object"),
+        ("element 8", "output_tokens is true, not a number of tokens up to 1,000,000,000: left out"),
+    ]
     assert [*facts.role] == [Role.USER, Role.SYSTEM, Role.ASSISTANT, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
     assert [facts.kind[block] for block in facts.blocks_of(0)] == [Kind.TEXT, Kind.TEXT, Kind.OTHER]
     assert [facts.block_flags[block] for block in facts.blocks_of(1)] == [BlockFlag.INJECTED]
     assert not facts.flags[1] & MessageFlag.TURN_START and facts.flags[0] & MessageFlag.TURN_START
-    assert facts.requests == [Usage(fresh=5)]
+    assert facts.requests == []
     assert session.content.raw(6) == '{"role": "robot", "content": "?"}'
     assert all(len([*facts.blocks_of(m)]) == len(session.message(m)["content"]) for m in range(len(session)))
 

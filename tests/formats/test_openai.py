@@ -178,7 +178,7 @@ def test_parts(tmp_path: Path) -> None:
         ({"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64}, (36, 64, 0, 5)),
         ({"prompt_tokens": 100, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}, (10, 60, 30, 0)),
         ({"prompt_tokens": 10, "cache_read_input_tokens": 900}, (10, 900, 0, 0)),
-        ({"prompt_tokens": -1, "completion_tokens": "x", "prompt_tokens_details": None}, (0, 0, 0, 0)),
+        ({"prompt_tokens": None, "completion_tokens": 5, "prompt_tokens_details": None}, (0, 0, 0, 5)),
     ],
 )
 def test_usage(usage: dict[str, Any], expected: tuple[int, ...], tmp_path: Path) -> None:
@@ -195,6 +195,24 @@ def test_usage(usage: dict[str, Any], expected: tuple[int, ...], tmp_path: Path)
     assert session.facts.requests == [Usage(fresh, read, wrote, 0, output)]
     assert list(session.facts.request_message) == [1] and session.facts.request_time[0] == 1_757_015_046_000
     assert session.facts.input_includes_cache and session.facts.model == "m"
+
+
+@pytest.mark.parametrize(
+    ("usage", "why"),
+    [
+        ({"prompt_tokens": -1, "completion_tokens": "x"}, "prompt_tokens is -1"),
+        ({"prompt_tokens": 5, "completion_tokens": 2.5}, "completion_tokens is 2.5"),
+        ({"prompt_tokens": 10**400}, "prompt_tokens is too large"),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": True}}, "cached_tokens is true"),
+    ],
+)
+def test_sizes_that_are_none_are_told(usage: dict[str, Any], why: str, tmp_path: Path) -> None:
+    session = opened(
+        FORM, put(tmp_path / "m.json", [*MESSAGES[:3], {"role": "assistant", "content": "a", "usage": usage}])
+    )
+    [problem] = session.facts.problems
+    assert problem.what == f"{why}, not a number of tokens up to 1,000,000,000: left out"
+    assert session.facts.requests == [] and len(session) == 2
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.scanning import DocumentScanner, documents_in
-from context_tui.formats.values import as_blocks, count, epoch_ms, text_in
+from context_tui.formats.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
 from context_tui.formats.writing import tools_of
 from context_tui.losses import Losses
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import compact_json
+from context_tui.session.limits import short
 from context_tui.session.session import Session, SessionInfo
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
@@ -22,19 +23,27 @@ OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Recorded usage as Anthropic reports it: input tokens without cached ones."""
+    """Recorded usage as Anthropic reports it: input tokens without cached ones.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
     split = value.get("cache_creation")
-    hour = count(split.get("ephemeral_1h_input_tokens")) if isinstance(split, dict) else 0
-    written = count(value.get("cache_creation_input_tokens"))
+    hour = _size(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
+    written = _size(value, "cache_creation_input_tokens")
     return Usage(
-        fresh=count(value.get("input_tokens")),
-        cache_read=count(value.get("cache_read_input_tokens")),
+        fresh=_size(value, "input_tokens"),
+        cache_read=_size(value, "cache_read_input_tokens"),
         cache_write_5m=max(written - hour, 0),
         cache_write_1h=hour,
-        output=count(value.get("output_tokens")),
+        output=_size(value, "output_tokens"),
     )
+
+
+def _size(members: dict[str, Any], name: str) -> int:
+    return recorded_tokens(members.get(name), name)
 
 
 def reply_in(run: Run) -> dict[str, Any] | None:
@@ -54,8 +63,8 @@ class AnthropicShape:
         """Take the model, the window, the system prompt and the size of the tools."""
         facts, reply = assembly.facts, reply_in(run) or {}
         model = run.get("model") or reply.get("model")
-        facts.model = model if isinstance(model, str) else None
-        facts.window = count(run.get("context_window")) or None
+        facts.model = short(model) if isinstance(model, str) else None
+        assembly.say_window(run.get("context_window"))
         assembly.say_system(text_in(as_blocks(run.get("system"))))
         if tools := run.get("tools"):
             facts.tools_bytes = len(compact_json(tools))
@@ -72,11 +81,13 @@ class AnthropicShape:
         """A message; one of role ``system`` behind the first is what a runtime put in."""
         if not isinstance(value, dict):
             raise ValueError("not a message: no object")
-        role = ROLES.get(str(value.get("role")))
+        given = value.get("role")
+        role = ROLES.get(given) if isinstance(given, str) else None
         if role is None:
-            raise ValueError(f"not a message: role {str(value.get('role'))[:40]!r}")
+            raise ValueError(f"not a message: role {str(given)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
-        return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage_of(value.get("usage")))
+        usage, notes = usage_or_note(usage_of, value.get("usage"))
+        return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage, notes=notes)
 
 
 class AnthropicFormat(Format):
@@ -97,10 +108,10 @@ class AnthropicFormat(Format):
         if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
             return Claim(85, "a Messages request: tools with input_schema")
         reply = reply_in(run)
-        if reply and usage_of(reply.get("usage")):
+        if reply and usage_or_note(usage_of, reply.get("usage"))[0]:
             return Claim(85, "a Messages request with its response")
-        kinds = {block.get("type") for message in run.elements for block in _blocks(message)}
-        if own := sorted(OWN_BLOCKS & {kind for kind in kinds if isinstance(kind, str)}):
+        kinds = {block["type"] for message in run.elements for block in _blocks(message)}
+        if own := sorted(OWN_BLOCKS & kinds):
             return Claim(75, f"messages with blocks of type {own[0]}")
         if "system" in run.members:
             return Claim(70, "a Messages request: a system prompt beside the messages")

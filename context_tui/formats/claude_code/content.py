@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code import records
 from context_tui.formats.lines import LineFile
 from context_tui.session.facts import Facts
@@ -22,7 +23,10 @@ class LinesContent:
     def blocks(self, message: int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for row in self.facts.records_of(message):
-            record = records.decode(self.line(row))
+            try:
+                record = records.decode(self.line(row))
+            except ValueError as error:
+                raise UnreadableSession(f"{self.file.path}: message {message:,} cannot be read: {error}") from None
             part = self.part(message, row, record)
             found.extend(records.blocks(record) if part is None else part)
         return found

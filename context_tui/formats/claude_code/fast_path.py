@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, epoch_ms, is_markup, part_shown, usage_of
+from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
 from context_tui.formats.line_reader import FEW, FastPath
 from context_tui.formats.lines import STEP
+from context_tui.formats.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role
+from context_tui.session.jsontext import nested_deeper
+from context_tui.session.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
     from context_tui.formats.claude_code.scan import ClaudeCodeScanner
@@ -27,6 +30,8 @@ BESIDE = SIDE_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""
 COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap
+CONTAINERS = frozenset({dict, list})
+_QUOTE = ord('"')
 _MESSAGE, _SIDE, _USER, _ASSISTANT = (
     int(kind) for kind in (RecordKind.MESSAGE, RecordKind.SIDE, Role.USER, Role.ASSISTANT)
 )
@@ -50,7 +55,7 @@ class Block(msgspec.Struct, gc=False):
 class Message(msgspec.Struct, gc=False):
     """The API message of a record."""
 
-    model: str | None = None
+    model: Name = None
     id: str | None = None
     content: list[Block] | str | None = None
     stop_reason: str | None = None
@@ -90,7 +95,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     path_of, read_range = facts.path, facts.read_range
 
     def begin(role: int, record: Line) -> int:
-        message = begin_message(role, 0, epoch_ms(record.timestamp) if record.timestamp is not None else -1)
+        message = begin_message(role, 0, milliseconds(record.timestamp) if record.timestamp is not None else -1)
         parents.append(node.get(record.parentUuid or "", -1))
         if scanner._anew is not None:
             scanner._begin_epoch(message, scanner._anew)
@@ -126,7 +131,10 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         for block in content:
                             if block.type != "tool_result":
                                 return start, count
-                            bodies.append(measure_raw_body(bytes(block.content)))
+                            body = bytes(block.content)
+                            if body[0] != _QUOTE and body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+                                return start, count
+                            bodies.append(measure_raw_body(body))
                     except ValueError:
                         return start, count
                     call = call_row(content[0].tool_use_id or "")
@@ -141,8 +149,8 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     elif message < scanner._revised:
                         scanner._revised = message
                     row = -1
-                    for block, body in zip(content, bodies, strict=True):
-                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), body)
+                    for block, measure in zip(content, bodies, strict=True):
+                        row = add_result(message, block.tool_use_id or "", bool(block.is_error), measure)
                     if use >= 0 and path_of[use] >= 0 and len(content) == 1:
                         part = part_shown(data, start, end)
                         if part is not None:
@@ -154,12 +162,17 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                 for block in api.content:
                     if block.type == "tool_result":
                         return start, count
+                    if block.type == "tool_use":
+                        given = block.input
+                        for value in given.values() if type(given) is dict else (given,):
+                            if type(value) in CONTAINERS and nested_deeper(given):
+                                return start, count
                 message = of_id.get(api.id, -1)
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 else:
                     if record.timestamp is not None:
-                        ended[message] = epoch_ms(record.timestamp)
+                        ended[message] = milliseconds(record.timestamp)
                     if message < scanner._revised:
                         scanner._revised = message
                 for block in api.content:
@@ -180,7 +193,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                             requests[message] = usage
                             add_request(message, usage, times[message])
                     elif output > known.output or not known.output_trusted:  # most lines repeat that of the first
-                        scanner._usage(message, record, output)
+                        scanner._usage(message, usage_of(api.usage, api.stop_reason is not None, record.version))
 
             elif what == "progress" and record.parentUuid is None:
                 return start, count

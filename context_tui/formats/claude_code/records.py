@@ -7,43 +7,48 @@ everything is optional here and unknown fields are ignored.
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from functools import lru_cache
 from mmap import mmap
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from context_tui.formats.values import Block, as_blocks, recorded_tokens
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.jsontext import compact_json, loads, nested_deeper
+from context_tui.session.limits import MAX_DEPTH, MOST_TOKENS, NAME_LENGTH, short
+
+Size = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS // 3)] | None
+"""A size that needs no second look: the sum of three is one too."""
+Name = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
     """How long the tokens that were written to the prompt cache are to live."""
 
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: Size = None
+    ephemeral_1h_input_tokens: Size = None
 
 
 class ApiUsage(msgspec.Struct):
     """Recorded usage, as the API tells it: ``input_tokens`` leaves out cached ones."""
 
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Size = None
+    cache_read_input_tokens: Size = None
+    cache_creation_input_tokens: Size = None
+    output_tokens: Size = None
     cache_creation: CacheCreation | None = None
 
 
 class ApiMessage(msgspec.Struct):
-    """The API message that a user or assistant record carries (a part of)."""
+    """The API message that a user or assistant record carries (a part of); its usage may be anything."""
 
     id: str | None = None
     role: str | None = None
-    model: str | None = None
+    model: Name = None
     content: msgspec.Raw = msgspec.Raw(b"null")
     stop_reason: str | None = None
-    usage: ApiUsage | None = None
+    usage: Any = None
 
 
 class Record(msgspec.Struct):
@@ -88,10 +93,15 @@ NOT_SENT = frozenset(
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when a context begins anew at ``/clear``."""
 
+MEASURED = {
+    "text": ("text",),
+    "thinking": ("thinking", "signature"),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id", "content", "is_error"),
+}
+"""Per type of block, the members that facts are made of; a client may add others."""
 PART_WITHIN = 2_000
 """Bytes at the end of a record among which the display of a read says which lines it shows."""
-MOST_TOKENS = 10**9
-"""A larger size is none that was ever sent."""
 
 _MARKUP = (
     *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
@@ -107,22 +117,54 @@ def decode(line: bytes | memoryview) -> Record:
     """One record.
 
     Raises:
-        ValueError: the line is not one JSON object.
+        ValueError: the line is not one JSON object, or what it says is nested too deeply.
     """
     try:
         record = _decoder.decode(line)
         if record.message is not None:
             str(memoryview(record.message.content), "utf-8")  # msgspec has not looked at the bytes of what is raw
-        return record
     except (ValueError, RecursionError, UnicodeError):
-        return from_object(loads(line))
+        record = from_object(loads(line))
+    if _too_deep(record):
+        raise ValueError("nested too deeply")
+    return record
+
+
+def _too_deep(record: Record) -> bool:
+    """Whether what the model sees of a record is nested too deeply; what is not read may be."""
+    if record.message is not None:
+        raw = bytes(record.message.content)
+        return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _deep_content(loads(raw))
+    return nested_deeper(record.attachment)
+
+
+def _deep_content(content: Any) -> bool:
+    """Whether what is measured of a message's content is nested too deeply; other members of blocks may be."""
+    for item in content if isinstance(content, list) else [content]:
+        kind = item.get("type") if isinstance(item, dict) else None
+        if isinstance(kind, str) and kind in MEASURED:
+            if any(nested_deeper(item.get(name)) for name in MEASURED[kind]):
+                return True
+        elif nested_deeper(item):
+            return True
+    return False
+
+
+def without_deep_members(content: Any) -> Any:
+    """A message's content with the members of its blocks that can be worked with."""
+    if not nested_deeper(content):
+        return content
+    return [
+        {name: value for name, value in item.items() if not nested_deeper(value)} if isinstance(item, dict) else item
+        for item in (content if isinstance(content, list) else [content])
+    ]
 
 
 def from_object(value: Any) -> Record:
     """A record of a decoded object; fields of an unexpected type count as absent.
 
     Raises:
-        ValueError: it is not an object.
+        ValueError: it is not an object, or its content is nested too deeply.
     """
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -130,16 +172,14 @@ def from_object(value: Any) -> Record:
     message = value.get("message")
     if isinstance(message, dict):
         parts = {name: message[name] for name in _MESSAGE_TYPES if isinstance(message.get(name), _MESSAGE_TYPES[name])}
-        content = msgspec.Raw(compact_json(message.get("content")))
-        fields["message"] = ApiMessage(**parts, content=content, usage=_usage(message.get("usage")))
+        if "model" in parts:
+            parts["model"] = short(parts["model"])
+        content = message.get("content")
+        if _deep_content(content):
+            raise ValueError("nested too deeply")
+        raw = msgspec.Raw(compact_json(without_deep_members(content)))
+        fields["message"] = ApiMessage(**parts, content=raw, usage=message.get("usage"))
     return Record(**fields)
-
-
-def _usage(value: Any) -> ApiUsage | None:
-    try:
-        return msgspec.convert(value, ApiUsage | None)
-    except msgspec.ValidationError:
-        return None
 
 
 _TYPES: dict[str, type] = {
@@ -152,28 +192,30 @@ _TYPES: dict[str, type] = {
 _MESSAGE_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
 
 
-def blocks(record: Record) -> list[dict[str, Any]]:
+def blocks(record: Record) -> list[Block]:
     """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes a text block, and images."""
     if record.attachment is not None and record.type == "attachment":
         text, images = attachment_text(record.attachment), attached_images(record.attachment)
         return [*([{"type": "text", "text": text}] if text else []), *images]
-    content = loads(memoryview(record.message.content)) if record.message else None
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return as_blocks(without_deep_members(loads(memoryview(record.message.content)))) if record.message else []
 
 
 def attachment_text(attachment: dict[str, Any]) -> str:
     """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
-    if attachment.get("type") in NOT_SENT:
+    if _stays(attachment):
         return ""
     value = _attached(attachment)
     return _text_of(value) if value else str(attachment.get("filename") or "")
 
 
+def _stays(attachment: dict[str, Any]) -> bool:
+    kind = attachment.get("type")
+    return isinstance(kind, str) and kind in NOT_SENT
+
+
 def attached_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
     """The images of an attachment as blocks, whether it holds blocks or a file."""
-    value = None if attachment.get("type") in NOT_SENT else _attached(attachment)
+    value = None if _stays(attachment) else _attached(attachment)
     found = []
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and item.get("type") == "image":
@@ -254,12 +296,32 @@ def shown(found: list[dict[str, Any]], record: Record, *, typed: bool) -> list[d
     return [block for block in found if typed != (is_result(block) or injected(record, block))]
 
 
+def usage_in(value: Any, finished: bool, version: str | None) -> Usage | None:
+    """:func:`usage_of` for what may be anything.
+
+    Raises:
+        ValueError: it is no usage; the message names the size that is none.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("usage is no object: left out")
+    split = value.get("cache_creation")
+    hour = recorded_tokens(split.get(_HOUR), _HOUR) if isinstance(split, dict) else None
+    sizes = {name: recorded_tokens(value.get(name), name) for name in _SIZES}
+    recorded_tokens(sum(sizes[name] for name in _SIZES[:3]), "the sum of input tokens")
+    creation = CacheCreation(None, hour)
+    return usage_of(ApiUsage(**sizes, cache_creation=creation), finished, version)
+
+
+_HOUR = "ephemeral_1h_input_tokens"
+_SIZES = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
 def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
     """Recorded usage, normalised; None where nothing was sent. Output is trusted at the end of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
-    if not 0 < fresh + read + written <= MOST_TOKENS:
+    if not fresh + read + written:
         return None
     if hour > written:
         hour = written
@@ -271,16 +333,3 @@ def _says_output(version: str | None) -> bool:
     """Whether a client of this version records the output of a message at each of its lines."""
     parts = (version or "").split(".")
     return all(part.isdigit() for part in parts) and tuple(int(part) for part in parts) >= (2, 1, 62)
-
-
-def milliseconds(timestamp: str | None) -> int:
-    """Epoch milliseconds of an ISO time, or -1."""
-    try:
-        return epoch_ms(datetime.fromisoformat(timestamp)) if timestamp else -1
-    except (ValueError, OverflowError, OSError):
-        return -1
-
-
-def epoch_ms(when: datetime) -> int:
-    """Epoch milliseconds of a time."""
-    return round(when.timestamp() * 1000)

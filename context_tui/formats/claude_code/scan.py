@@ -18,11 +18,13 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
-from context_tui.formats.claude_code.fast_path import Line, fast_path
+from context_tui.formats.claude_code.fast_path import fast_path
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.line_reader import LineReader
 from context_tui.formats.lines import LineFile
+from context_tui.formats.values import epoch_ms, recorded_tokens
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
+from context_tui.session.limits import short
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import EMPTY, Spans
@@ -57,6 +59,7 @@ class ClaudeCodeScanner:
         self._row_of: dict[str, int] = {}  # record uuid to its row, as far as copies had to be looked for
         self._rows_read = 0
         self._anew: Record | None = None  # the boundary or the clear at which the next message begins a context
+        self._notes: list[str] = []  # what could not be understood in the record that is read
         self._apart = -1  # what was typed in a record of results, a message of its own
         self._leaf = -1
         self._leaves: list[int] = []  # where each epoch ended
@@ -117,12 +120,16 @@ class ClaudeCodeScanner:
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
             empty = what in records.MESSAGE_TYPES or what == "attachment"
-            unknown = f"unknown record type {what!r}" if what is not None else "no record: it has no type"
+            unknown = (
+                f"unknown record type {short(repr(what), 80)}" if what is not None else "no record: it has no type"
+            )
             self._lines.problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
         row = facts.add_record(place, length, kind, message)
+        while self._notes:
+            self._lines.note(row, self._notes.pop())
         if self._apart >= 0:
             message, self._apart = self._apart, -1
             facts.share(message, row)
@@ -168,7 +175,7 @@ class ClaudeCodeScanner:
         return chain != self._chain
 
     def _new(self, role: Role, record: Record, flags: int = 0) -> int:
-        message = self.facts.add_message(role, flags, records.milliseconds(record.timestamp))
+        message = self.facts.add_message(role, flags, epoch_ms(record.timestamp))
         self._parent.append(self._node.get(record.parentUuid or "", -1))
         if self._anew is not None:
             self._begin_epoch(message, self._anew)
@@ -187,7 +194,7 @@ class ClaudeCodeScanner:
             message = self._new(Role.ASSISTANT, record, flags)
             self._by_id[key] = message
         else:
-            ended = records.milliseconds(record.timestamp)
+            ended = epoch_ms(record.timestamp)
             self.facts.ended[message] = ended if ended >= 0 else self.facts.ended[message]
             self._revised = min(self._revised, message)
         for block in records.blocks(record):
@@ -195,22 +202,21 @@ class ClaudeCodeScanner:
         if api.model and not synthetic:
             self.facts.model = api.model
         if api.usage is not None and not synthetic:
-            self._usage(message, record, api.usage.output_tokens or 0)
+            try:
+                self._usage(message, records.usage_in(api.usage, api.stop_reason is not None, record.version))
+            except ValueError as error:
+                self._notes.append(str(error))
         return message
 
-    def _usage(self, message: int, record: Record | Line, output: int) -> None:
+    def _usage(self, message: int, usage: Usage | None) -> None:
         """Once per API message: of its lines, the last with the most output counts."""
         known = self._request.get(message)
-        if known is not None and output <= known.output and known.output_trusted:
-            return
-        api = record.message
-        usage = records.usage_of(api.usage, api.stop_reason is not None, record.version) if api and api.usage else None
-        if usage is None:
+        if usage is None or (known is not None and usage.output <= known.output and known.output_trusted):
             return
         if known is None:
             self._request[message] = usage
             self.facts.add_request(message, usage, self.facts.time[message])
-        elif output >= known.output:
+        elif usage.output >= known.output:
             self.facts.revise_request(known, usage)
 
     def _user(self, record: Record, place: int, length: int) -> int:
@@ -295,16 +301,16 @@ class ClaudeCodeScanner:
             about = record.microcompactMetadata or {}
             calls = about.get("compactedToolIds")
             facts = self.facts
-            rows = (facts.call_row(str(call)) for call in (calls if isinstance(calls, list) else []))
+            rows = (facts.call_row(call) for call in _texts(calls))
             results = (facts.call_result[row] for row in rows if row >= 0)
             facts.add_compaction(
                 Compaction(
                     len(facts),
                     "micro",
                     _text(about.get("trigger")),
-                    _count(about.get("preTokens")),
+                    self._size(about, "preTokens"),
                     cleared=frozenset(row for row in results if row >= 0),
-                    saved=_count(about.get("tokensSaved")),
+                    saved=self._size(about, "tokensSaved"),
                 )
             )
 
@@ -319,18 +325,27 @@ class ClaudeCodeScanner:
         prefix, missing = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
             prefix = Spans(range(message, message + 1), *prefix.ranges)
-        trigger, tokens = _text(about.get("trigger")), _count(about.get("preTokens"))
+        trigger, tokens = _text(about.get("trigger")), self._size(about, "preTokens")
         self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
+
+    def _size(self, about: dict[str, object], name: str) -> int | None:
+        """A size that a boundary tells; None where it tells none."""
+        try:
+            return recorded_tokens(about[name], name) if about.get(name) is not None else None
+        except ValueError as error:
+            self._notes.append(str(error))
+            return None
 
     def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
-            found = dict.fromkeys(self._node.get(str(uuid), -1) for uuid in kept["uuids"])
-            missing = sum(1 for uuid in kept["uuids"] if str(uuid) not in self._node)
+            uuids = _texts(kept["uuids"])
+            found = dict.fromkeys(self._node.get(uuid, -1) for uuid in uuids)
+            missing = sum(1 for uuid in uuids if uuid not in self._node)
             return Spans.of(message for message in found if 0 <= message < end), missing
         if isinstance(segment, dict):
-            ends = [str(segment.get(name)) for name in ("headUuid", "tailUuid")]
+            ends = _texts([segment.get(name) for name in ("headUuid", "tailUuid")])
             head, tail = (self._node.get(uuid, -1) for uuid in ends)
             missing = len({uuid for uuid in ends if uuid not in self._node})
             return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
@@ -390,9 +405,10 @@ def _count_of(branches: int) -> str:
     return "there is branch-1" if branches == 1 else f"there are {BRANCH}1 to {BRANCH}{branches}"
 
 
+def _texts(value: object) -> list[str]:
+    """A list of ids; what is no text in it is the id of nothing."""
+    return [item if isinstance(item, str) else "" for item in value] if isinstance(value, list) else []
+
+
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value <= records.MOST_TOKENS else None
+    return short(value) if isinstance(value, str) else None

@@ -12,6 +12,7 @@ from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decod
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.files import open_regular
 from context_tui.formats.lines import STEP, LineFile
+from context_tui.session.limits import short
 from context_tui.session.session import SessionInfo
 
 NAME = "claude-code"
@@ -48,7 +49,7 @@ def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
     if first is not None and first.isSidechain:
         return [_agent(path, first, first.sessionId or "?")]
     main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
-    inline = [replace(main, id=agent, title=agent, parent=str(path)) for agent in _inline_agents(path)]
+    inline = [replace(main, id=agent, title=short(agent), parent=str(path)) for agent in _inline_agents(path)]
     own = path.with_suffix("") / "subagents"
     below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _first_message(file))]
     return [main, *inline, *(_agent(file, first, str(path)) for file, first in (*below, *beside.of(path)))]

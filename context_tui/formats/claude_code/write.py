@@ -13,19 +13,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from context_tui.errors import Error
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.values import epoch_ms
 from context_tui.formats.writing import LOOKS_TYPED
 from context_tui.losses import Losses
 from context_tui.session.derived import Origin, origin_of
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
-from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.jsontext import compact_json, loads, nested_deeper
+from context_tui.session.limits import MAX_DEPTH
 from context_tui.session.session import Session
 
 VERSION = "2.1.219"
 """The version of the program whose records ours are like."""
 LAST_TIME = 253_402_300_799_000
 """The last second of the year 9999."""
+MOST_LEVELS = MAX_DEPTH + 8
+"""Levels of a record whose blocks have as many as they may."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
@@ -62,7 +67,7 @@ class _Writer:
         facts, order = self.session.facts, self.session.context_at().order
         origins = [origin_of(self.session, message) for message in order]
         self._cwd = self._recorded_cwd(origins)
-        self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), records.epoch_ms(datetime.now(UTC)))
+        self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), epoch_ms(datetime.now(UTC)))
         before: Role | None = None
         for message, origin in zip(order, origins, strict=True):
             summary = message == order[0] and self._summarises(message)
@@ -103,7 +108,7 @@ class _Writer:
 
     def _chained(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record as the next one of this session; time does not run backwards, whatever order records came in."""
-        time = records.milliseconds(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
+        time = epoch_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = _stamp(self._time)
         self._time = max(self._time, time)
@@ -161,7 +166,7 @@ class _Writer:
     def _kept(self, origin: Origin, content: LinesContent) -> Iterator[dict[str, Any]]:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
-            record: dict[str, Any] = loads(content.line(row))
+            record = self._read(content.line(row))
             known, message = records.from_object(record), record.get("message")
             part = content.part(origin.message, row, known)
             if part is not None and isinstance(message, dict):
@@ -182,6 +187,23 @@ class _Writer:
             for name in ("isSidechain", "agentId"):
                 record.pop(name, None)
             yield self._chained(record | {"isSidechain": False})
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        """A recorded line without what is nested too deeply to be written again."""
+        try:
+            record: dict[str, Any] = loads(line)
+        except ValueError as error:
+            raise Error(f"claude-code: a record cannot be read again: {error}; choose another format") from None
+        if not nested_deeper(record, MOST_LEVELS):
+            return record
+        self.losses.add("records without members that are nested too deeply")
+        message = record.get("message")
+        if isinstance(message, dict):
+            message["content"] = records.without_deep_members(message.get("content"))
+            record["message"] = {
+                name: value for name, value in message.items() if not nested_deeper(value, MOST_LEVELS)
+            }
+        return {name: value for name, value in record.items() if not nested_deeper(value, MOST_LEVELS)}
 
     def _new(self, message: int) -> Iterator[dict[str, Any]]:
         facts, blocks = self.session.facts, self.session.content.blocks(message)
@@ -232,9 +254,6 @@ def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:
 
 def _with_bodies(content: list[dict[str, Any]], bodies: dict[int, str]) -> list[dict[str, Any]]:
     """Record content with other bodies; ordinals count its blocks, as :func:`records.blocks` does."""
-    found, ordinal = [], 0
-    for block in content:
-        if isinstance(block, dict):
-            found.append({**block, "content": bodies[ordinal]} if ordinal in bodies else block)
-            ordinal += 1
-    return found
+    return [
+        {**block, "content": bodies[ordinal]} if ordinal in bodies else block for ordinal, block in enumerate(content)
+    ]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from context_tui.formats.arguments import input_of
 from context_tui.formats.assembly import Part
 from context_tui.formats.databases import text
-from context_tui.formats.values import count, epoch_ms
+from context_tui.formats.values import epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.jsontext import loads
+from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.markers import KODA_SUMMARY
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
@@ -66,9 +66,9 @@ def part_of(row: Row, *, has_completion: bool) -> Part:
     thinking = [{"type": "thinking", "thinking": text(row.thinking_content)}] if row.thinking_content else []
     flags = MessageFlag.NOT_SENT if has_completion and row.completed_at is None else 0
     spoken = blocks if content or not (calls or thinking) else []
-    return Part(
-        role, [*thinking, *spoken, *calls], flags=flags, time=time, usage=_usage(row), group=archived, notes=notes
-    )
+    usage, unread = usage_or_note(_usage, row)
+    made, notes = [*thinking, *spoken, *calls], (*notes, *unread)
+    return Part(role, made, flags=flags, time=time, usage=usage, group=archived, notes=notes)
 
 
 def _calls(row: Row) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
@@ -79,7 +79,7 @@ def _calls(row: Row) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         calls = loads(text(row.tool_calls))
     except ValueError:
         calls = None
-    if not isinstance(calls, list):
+    if not isinstance(calls, list) or nested_deeper(calls):
         return [], ("its list of tool calls cannot be read",)
     return [
         {
@@ -102,12 +102,21 @@ def _usage(row: Row) -> Usage | None:
 
     Anthropic's prompt tokens leave cached ones out, the others' include them, and the row does not say whose they are:
     tokens written to a cache, or more read from it than there were prompt tokens, are Anthropic's.
+
+    Raises:
+        ValueError: a size is none; the message names it.
     """
     if row.prompt_tokens is None:
         return None
-    prompt, read, written = map(count, (row.prompt_tokens, row.cache_read_tokens, row.cache_creation_tokens))
+    names = ("prompt_tokens", "cache_read_tokens", "cache_creation_tokens", "completion_tokens")
+    prompt, read, written, output = (recorded_tokens(_number(getattr(row, name)), name) for name in names)
     fresh = prompt if written or read > prompt else prompt - read
-    return Usage(fresh, read, written, 0, count(row.completion_tokens))
+    return Usage(fresh, read, written, 0, output)
+
+
+def _number(value: Any) -> Any:
+    """A column's number; text that a column without a type holds is told as text."""
+    return text(value) if isinstance(value, bytes) else value
 
 
 def _bytes(value: Any) -> bytes:

@@ -8,10 +8,11 @@ from typing import Any
 from context_tui.formats.arguments import RAW, input_of
 from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.documents import Run
-from context_tui.formats.values import as_blocks, count, epoch_ms
+from context_tui.formats.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.formats.writing import tools_of
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import compact_json
+from context_tui.session.limits import short
 
 ROLES = {
     **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},
@@ -22,18 +23,26 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 
 
 def usage_of(value: Any) -> Usage | None:
-    """Recorded usage; cached tokens are part of ``prompt_tokens``, unless there are more of them (older proxies)."""
+    """Recorded usage; cached tokens are part of ``prompt_tokens``, unless there are more of them (older proxies).
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
     if not isinstance(value, dict) or not ("prompt_tokens" in value or "completion_tokens" in value):
         return None
     details = value.get("prompt_tokens_details")
     cached = max(
-        count(details.get("cached_tokens")) if isinstance(details, dict) else 0,
-        count(value.get("cache_read_input_tokens")),
-        count(value.get("prompt_cache_hit_tokens")),
+        _size(details, "cached_tokens") if isinstance(details, dict) else 0,
+        _size(value, "cache_read_input_tokens"),
+        _size(value, "prompt_cache_hit_tokens"),
     )
-    written, prompt = count(value.get("cache_creation_input_tokens")), count(value.get("prompt_tokens"))
+    written, prompt = _size(value, "cache_creation_input_tokens"), _size(value, "prompt_tokens")
     fresh = prompt - cached - written if cached + written <= prompt else prompt
-    return Usage(fresh, cached, written, 0, count(value.get("completion_tokens")))
+    return Usage(fresh, cached, written, 0, _size(value, "completion_tokens"))
+
+
+def _size(members: dict[str, Any], name: str) -> int:
+    return recorded_tokens(members.get(name), name)
 
 
 def reply_in(run: Run) -> dict[str, Any] | None:
@@ -61,8 +70,8 @@ class OpenAIShape:
         """Take the model, the window and the size of the tools."""
         facts, response = assembly.facts, run.get("response")
         model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
-        facts.model = model if isinstance(model, str) else None
-        facts.window = count(run.get("context_window")) or None
+        facts.model = short(model) if isinstance(model, str) else None
+        assembly.say_window(run.get("context_window"))
         facts.input_includes_cache = True
         if tools := run.get("tools") or run.get("functions"):
             facts.tools_bytes = len(compact_json(tools))
@@ -73,7 +82,7 @@ class OpenAIShape:
         functions = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in tools]
         return [
             {
-                "name": str(function.get("name") or ""),
+                "name": as_id(function.get("name")),
                 **({"description": function["description"]} if "description" in function else {}),
                 "input_schema": function.get("parameters") or {"type": "object"},
             }
@@ -92,15 +101,15 @@ class OpenAIShape:
         if not isinstance(role, str) or role not in ROLES:
             raise ValueError(f"not a message: role {str(role)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
-        usage, time = usage_of(value.get("usage")), epoch_ms(stamp)
+        (usage, unread), time = usage_or_note(usage_of, value.get("usage")), epoch_ms(stamp)
         if role in ("tool", "function"):
-            call_id = self._answer(place) if role == "function" else str(value.get("tool_call_id") or "")
+            call_id = self._answer(place) if role == "function" else as_id(value.get("tool_call_id"))
             block = {"type": "tool_result", "tool_use_id": call_id, "content": _body(value.get("content"))}
             return Part(Role.USER, [block], results=True, time=time)
         blocks = [_block(part) for part in as_blocks(value.get("content"))]
         if role == "assistant":
             blocks, notes = self._spoken(value, blocks, place)
-            return Part(Role.ASSISTANT, blocks, time=time, usage=usage, notes=notes)
+            return Part(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
         return Part(ROLES[role], blocks, time=time)
 
     def _spoken(
@@ -111,7 +120,7 @@ class OpenAIShape:
         given = value.get("tool_calls")
         for call in given if isinstance(given, list) else []:
             if isinstance(call, dict):
-                calls.append(_call(call, str(call.get("id") or "")))
+                calls.append(_call(call, as_id(call.get("id"))))
             else:
                 notes.append("a tool call that is no object")
         if given and not isinstance(given, list):
@@ -137,7 +146,7 @@ class OpenAIShape:
 
 def _thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
     blocks = value.get("thinking_blocks")
-    if isinstance(blocks, list) and (kept := [block for block in blocks if isinstance(block, dict)]):
+    if isinstance(blocks, list) and (kept := as_blocks([block for block in blocks if isinstance(block, dict)])):
         return kept
     texts = (value.get("reasoning_content"), value.get("reasoning"))
     return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]
@@ -150,7 +159,7 @@ def _call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
         name, given = function.get("name"), input_of(function.get("arguments"))
-    return {"type": "tool_use", "id": call_id, "name": str(name or ""), "input": given}
+    return {"type": "tool_use", "id": call_id, "name": as_id(name), "input": given}
 
 
 def _block(part: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from context_tui.formats.assembly import Compacted, Part
 from context_tui.formats.base import Claim, Format, Found
 from context_tui.formats.line_scanner import LineScanner, only_session
-from context_tui.formats.values import count, epoch_ms
+from context_tui.formats.values import epoch_ms, recorded_tokens, usage_or_note
 from context_tui.formats.writing import body_as_text, tell_injected
 from context_tui.losses import Losses
 from context_tui.session.facts import MessageFlag, Role, Usage
@@ -83,21 +83,26 @@ class LumenShape:
             case "start":
                 system = [{"type": "text", "text": str(record.get("system") or "")}]
                 return Part(
-                    Role.SYSTEM, system, model=str(record.get("model") or ""), window=count(record.get("window"))
+                    Role.SYSTEM,
+                    system,
+                    model=str(record.get("model") or ""),
+                    window=recorded_tokens(record.get("window"), "window"),
                 )
             case "user":
                 return Part(Role.USER, text, time=time)
             case "reply":
                 calls = [_call(call) for call in record.get("calls") or [] if isinstance(call, dict)]
                 spoken = text if text[0]["text"] or not calls else []
-                return Part(Role.ASSISTANT, [*spoken, *calls], time=time, usage=_usage(record.get("tokens")))
+                usage, notes = usage_or_note(_usage, record.get("tokens"))
+                return Part(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
             case "result":
                 result = {"type": "tool_result", "tool_use_id": record.get("call"), "content": record.get("text") or ""}
                 if record.get("ok") is False:
                     result["is_error"] = True
                 return Part(Role.USER, [result], results=True, time=time)
             case "summary":
-                told = Compacted("auto", count(record.get("before")) or None, keeps=count(record.get("kept")))
+                before, kept = (recorded_tokens(record.get(name), name) for name in ("before", "kept"))
+                told = Compacted("auto", before or None, keeps=kept)
                 return Part(Role.USER, text, time=time, compacted=told)
             case "cleared":
                 return Part(compacted=Compacted(clears=tuple(map(str, record.get("calls") or []))))
@@ -113,8 +118,8 @@ def _usage(tokens: Any) -> Usage | None:
     """Recorded tokens; ``in`` includes cached ones, which are counted apart here."""
     if not isinstance(tokens, dict):
         return None
-    cached = count(tokens.get("cached"))
-    return Usage(max(count(tokens.get("in")) - cached, 0), cached, 0, 0, count(tokens.get("out")))
+    given, cached, out = (recorded_tokens(tokens.get(name), name) for name in ("in", "cached", "out"))
+    return Usage(max(given - cached, 0), cached, 0, 0, out)
 
 
 def _records(session: Session, losses: Losses) -> Iterable[dict[str, Any]]:

@@ -1,0 +1,210 @@
+"""Everything that the program does with a file, from the list of its sessions to what is exported: results or errors
+of our own, whatever stands in it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import context_tui as ct
+from context_tui.cli import inspect as inspecting
+from context_tui.cli import plan as planning
+from context_tui.cli.apply import report_of as apply_report
+from context_tui.compaction.apply import apply
+from context_tui.compaction.plan import Plan
+from context_tui.discovery import entries_of, title_of
+from context_tui.exporting import export, suggested_path, writable_formats
+from context_tui.formats.base import scan
+from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.policies.base import Params
+from context_tui.policies.registry import POLICIES, params_for, plan_with
+from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.policies.triggers import fires, first_trigger
+from context_tui.session.session import Session
+from context_tui.summarizer.extract import extract
+from context_tui.summarizing import prepare
+from context_tui.tokens.estimators import context_tokens
+from context_tui.tui.beliefs import beliefs_of
+from context_tui.tui.document import Subject, pieces
+from context_tui.tui.jumps import jumps, peak_of
+from context_tui.tui.marks import Marker
+from context_tui.tui.requests import about_request
+from context_tui.tui.rows import Rows
+from context_tui.tui.searching import matches
+from context_tui.tui.text import Reader
+from context_tui.tui.view import Spot
+from tests.formats.histories import columns
+from tests.fuzz.validity import invalid
+
+P = ParamSpec("P")
+T = TypeVar("T")
+EAGER: dict[str, dict[str, Any]] = {
+    "defect-microcompact": {"keep_recent_turns": 1, "min_clear_tokens": 0},
+    "defect-compact": {"threshold": 1},
+    "koda-microcompact": {"keep_recent": 0, "min_tokens": 0},
+    "agent-sdk-prune": {"max_chars": 1, "preserve_tail": 0},
+    "agent-sdk-compact": {"min_keep": 1},
+    "manual": {},
+    "chain": {"options": {"defect-microcompact": {"keep_recent_turns": 1}, "defect-compact": {"threshold": 1}}},
+}
+"""Parameters with which each policy does as much as it can."""
+CURVES: dict[str, tuple[str, list[int]]] = {
+    "defect-microcompact": ("keep_recent_turns", [1, 3]),
+    "defect-compact": ("threshold", [1, 9_000]),
+    "koda-microcompact": ("keep_recent", [0, 2]),
+    "agent-sdk-prune": ("max_chars", [1, 700, 4_000]),
+    "agent-sdk-compact": ("min_keep", [1, 4]),
+}
+
+
+class Broken(AssertionError):
+    """Something that was read is not valid, or was said in a way that is none of ours."""
+
+
+def attempt(do: Callable[P, T], *args: P.args, **more: P.kwargs) -> T | None:
+    """What comes of it; None for an error of our own, which has to be short."""
+    try:
+        return do(*args, **more)
+    except ct.Error as error:
+        said = str(error)
+        if not said or len(said) > 2_000:
+            raise Broken(f"an error says {said[:200]!r}") from error
+        return None
+
+
+def travel(path: Path, seed: int) -> int:
+    """Do everything with the file at *path*; returns how many sessions could be read.
+
+    What takes long is done for some seeds only: every kind of it comes up often among a thousand.
+    """
+    dice = random.Random(f"journey {seed}")
+    infos = attempt(ct.sessions_in, path) or []
+    entries_of(infos)
+    read = 0
+    for info in infos[:2]:
+        title_of(info)
+        session = attempt(ct.open_session, f"{path}#{info.id}" if info.id else path)
+        if session is not None:
+            read += 1
+            check(session)
+            if info.format == "claude-code" and dice.random() < 0.3:
+                _same_both_ways(session)
+            look(session, dice)
+            compact(session, dice, path.parent)
+    if dice.random() < 0.1:
+        _among_others(path)
+    return read
+
+
+def check(session: Session) -> None:
+    """Raise Broken where a session is not valid."""
+    if wrong := [*invalid(session)]:
+        raise Broken("; ".join(wrong[:5]))
+
+
+def _same_both_ways(session: Session) -> None:
+    """The fast path through a Claude Code file gives what the thorough one does."""
+    scanner = ClaudeCodeScanner(Path(session.info.path), session.info)
+    scanner._fast_path = lambda scanner: lambda data, start: (start, 0)
+    if columns(scan(scanner).facts) != columns(session.facts):
+        raise Broken("the fast path gives other facts than the thorough one")
+
+
+def _among_others(path: Path) -> None:
+    """A folder with a bad file in it lists the good ones."""
+    good = path.with_name("good.json")
+    good.write_text('[{"role": "user", "content": "Hello."}]')
+    try:
+        if str(good) not in {info.path for info in ct.sessions_in(path.parent)}:
+            raise Broken("a bad file hides a good one")
+    finally:
+        good.unlink()
+
+
+def look(session: Session, dice: random.Random) -> None:
+    """Everything that is shown of a session."""
+    at = dice.choice([None, dice.randrange(len(session) + 1)])
+    report = inspecting.report_of(session, at, timeline=True)
+    json.dumps(report, allow_nan=False)
+    if dice.random() < 0.1:
+        with contextlib.redirect_stdout(io.StringIO()):
+            inspecting.show(session, report)
+    session.to_messages(at)
+    rows, reader = Rows(), Reader(session)
+    rows.grow(session)
+    marker, facts = Marker(session.context_at(at), None), session.facts
+    for row in {0, *(problem.raw for problem in facts.problems)}:
+        if 0 <= row < len(facts.record_kind):
+            session.content.raw(row)
+    for message in range(len(session)) if dice.random() < 0.5 else ():
+        blocks = session.content.blocks(message)
+        for block in (-1, *facts.blocks_of(message)):
+            spot = Spot(message, block)
+            reader.preview(message, block)
+            about_request(session, spot)
+            for _ in pieces(Subject(session, spot, blocks, marker.mark(message, block))):
+                pass
+    if dice.random() < 0.2:
+        for _ in matches(session, "a"):
+            pass
+        beliefs_of(session)
+        peak_of(session)
+    suggested_path(session, session.info.format)
+
+
+def compact(session: Session, dice: random.Random, folder: Path) -> None:
+    """Every policy's plan with what is said of it, carried out; and one of what they leave in one of the formats."""
+    at = dice.choice([None, None, dice.randrange(len(session) + 1)])
+    made: list[tuple[Plan | None, Session]] = [(None, session)]
+    for name, policy in POLICIES.items():
+        params = params_for(policy, EAGER[name] if dice.random() < 0.8 else {})
+        plan = attempt(plan_with, session, policy, params, at=at, force=True)
+        if plan is None:
+            continue
+        json.dumps(planning.report_of(plan), allow_nan=False)
+        if dice.random() < 0.1:
+            _along(session, plan)
+        summary = "What happened."
+        if plan.summarises and dice.random() < 0.1:
+            prepared = prepare(plan, mask=dice.random() < 0.2)
+            summary = extract(prepared.head, prepared.previous) or summary
+        after = attempt(apply, session, plan, summary)
+        if after is not None and plan.changed:
+            made.append((plan, after))
+    plan, after = dice.choice(made)
+    if plan is not None and dice.random() < 0.2:
+        look(after, dice)
+    if dice.random() < 0.6:
+        _export(session, plan, after, dice.choice(writable_formats()), folder)
+
+
+def _along(session: Session, plan: Plan) -> None:
+    """What a policy does along the whole session, and over the values of a parameter."""
+    policy, context, params = POLICIES[plan.policy], plan.context, plan.params
+    assert isinstance(params, Params)
+    if policy.phases:
+        jumps(session, policy.name, fires(session, policy, params))
+        first_trigger(session, policy, params)
+    if policy.name in CURVES:
+        state = runtime_state_of(context, session.window_at(context.at), len(session), None, True)
+        policy.curve(context, params, state, *CURVES[policy.name])
+
+
+def _export(session: Session, plan: Plan | None, after: Session, to: str, folder: Path) -> None:
+    out = folder / "out"
+    out.unlink(missing_ok=True)
+    result = attempt(export, after, out, to)
+    if result is None:
+        if out.exists():
+            raise Broken("an export failed, and left a file")
+        return
+    if plan is not None:
+        json.dumps(apply_report(session, plan, context_tokens(after.context_at()), None, result), allow_nan=False)
+    again = ct.open_session(out)
+    check(again)
+    again.to_messages()

@@ -1,0 +1,216 @@
+"""Whole sessions of every format that can be read, small and with everything in them, for mutations to start from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.formats.recordings import Recording, call, result, text, thinking, usage
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+WHEN = "2026-03-01T10:00:00Z"
+
+
+def _records(recording: Recording) -> list[Any]:
+    return [json.loads(line) for line in recording.lines]
+
+
+def plain_recording() -> list[Any]:
+    """Turns with thinking, calls, results of every kind of body, attachments, and records beside them."""
+    recording = Recording()
+    recording.line({"type": "summary", "summary": "Reading", "leafUuid": "u9"})
+    recording.line({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"a": {"b": [1, 2]}}})
+    recording.user("Read both files.")
+    recording.assistant(thinking("First a.", "sig"), id="m1", use=usage(900, 20))
+    recording.assistant(text("I will."), id="m1", use=usage(900, 20))
+    recording.assistant(call("t1", "Read", file_path="/project/a", offset=3, limit=9), id="m1", use=usage(900, 20))
+    recording.assistant(
+        call("t2", "Bash", command="ls"), id="m1", use=usage(900, 20, output=60), stop_reason="tool_use"
+    )
+    shown = {"file": {"filePath": "/project/a", "numLines": 9, "startLine": 3, "totalLines": 90}}
+    recording.results(result("t1", "line of a\n" * 40), toolUseResult=shown)
+    recording.results(result("t2", [text("a b"), IMAGE]))
+    recording.attachment("file", filename="/project/c", content={"type": "text", "file": {"content": "see"}})
+    recording.attachment("queued_command", prompt="and this", origin={"kind": "human"})
+    recording.attachment("hook_success", content="ok")
+    recording.assistant(text("Both read."), use=usage(1_400, 900, 30, 40), stop_reason="end_turn")
+    recording.user([text("Thanks. "), IMAGE])
+    recording.add("system", subtype="turn_duration", durationMs=900)
+    recording.add("progress", data={"type": "bash_progress", "output": "x"})
+    recording.assistant(call("t3", "Read", file_path="/project/a"), use=usage(1_500, 900, 0, 8))
+    recording.results(result("t3", {"k": ["v"]}, is_error=True), text("<system-reminder>careful</system-reminder>"))
+    return _records(recording)
+
+
+def compacted_recording() -> list[Any]:
+    """Compactions of both kinds with a preserved segment, a clear, a rewind, and an agent inside the file."""
+    recording = Recording()
+    recording.user("Do it.")
+    for number in range(4):
+        own = f"t{number}"
+        recording.assistant(call(own, "Bash", command=f"make {number}"), use=usage(4_000 + 900 * number, 70))
+        recording.results(result(own, f"made {number} " * 90))
+    recording.microcompact("t0", "t1", tokens=8_000)
+    recording.assistant(text("Made."), use=usage(5_000, 70, 10))
+    head = recording.user("More.")
+    tail = recording.assistant(text("More it is."), use=usage(6_000))
+    recording.boundary(6_100, preservedSegment={"headUuid": head, "tailUuid": tail, "anchorUuid": tail})
+    recording.summary()
+    recording.attachment("file", filename="a", content="attached again")
+    recording.add(
+        "user",
+        isSidechain=True,
+        agentId="agent",
+        parent=None,
+        message={"role": "user", "content": "Look."},
+        isMeta=False,
+    )
+    recording.assistant(text("Looked."), isSidechain=True, agentId="agent")
+    below = recording.user("Left behind.")
+    recording.assistant(text("A branch."), use=usage(700))
+    recording.user("Taken.", parent=recording.lines and f"u{int(below[1:]) - 1}")
+    recording.assistant(text("Fine."), use=usage(800))
+    recording.boundary(900, preservedMessages={"uuids": [tail, "gone"], "anchorUuid": tail})
+    recording.summary()
+    recording.clear()
+    recording.user("A new context.", origin={"kind": "human"})
+    recording.assistant(text("Yes."), isApiErrorMessage=True)
+    return _records(recording)
+
+
+ANTHROPIC = [
+    {"role": "user", "content": "Compare a and b."},
+    {
+        "role": "assistant",
+        "content": [
+            thinking("Both.", "c2ln"),
+            text("I read them."),
+            call("a", "Read", file_path="/a"),
+            call("b", "Read", file_path="/b", offset=1, limit=5),
+        ],
+        "usage": usage(500, 20),
+        "timestamp": WHEN,
+    },
+    {"role": "user", "content": [result("a", "alpha " * 200), result("b", [text("beta"), IMAGE])]},
+    {"role": "assistant", "content": [text("They differ."), {"type": "redacted_thinking", "data": "eA=="}]},
+    {"role": "user", "content": [text("Why?"), IMAGE, {"type": "document", "source": {"type": "text", "data": "d"}}]},
+]
+TOOL = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object", "properties": {"p": {}}}}
+REQUEST = {
+    "model": "claude-sonnet-4-5",
+    "max_tokens": 100,
+    "context_window": 200_000,
+    "system": [text("Be brief.")],
+    "tools": [TOOL],
+    "messages": ANTHROPIC,
+}
+REPLY = {"role": "assistant", "model": "claude-sonnet-4-5", "content": [text("As they do.")], "usage": usage(700, 5)}
+
+
+def _function(call_id: str, arguments: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "read", "arguments": arguments}}
+
+
+OPENAI = [
+    {"role": "system", "content": "Be brief."},
+    {
+        "role": "user",
+        "content": [text("Compare."), {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}],
+    },
+    {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "hm",
+        "tool_calls": [_function("1", '{"path": "a", "deep": {"x": [1]}}'), _function("2", "not json")],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "alpha " * 200},
+    {"role": "tool", "tool_call_id": "2", "content": [text("beta")]},
+    {"role": "assistant", "content": "They differ.", "usage": {"prompt_tokens": 90, "completion_tokens": 3}},
+    {"role": "user", "content": "Well?", "created": 1_772_359_200},
+    {"role": "assistant", "function_call": {"name": "old", "arguments": "{}"}, "content": ""},
+    {"role": "function", "name": "old", "content": "done"},
+]
+OPENAI_TOOL = {
+    "type": "function",
+    "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}},
+}
+OPENAI_REQUEST = {"model": "gpt-4o", "context_window": 64_000, "tools": [OPENAI_TOOL], "messages": OPENAI}
+OPENAI_REPLY = {
+    "model": "gpt-4o",
+    "created": 1_772_359_300,
+    "choices": [{"message": {"role": "assistant", "content": "Yes."}}],
+    "usage": {"prompt_tokens": 400, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}},
+}
+
+KODA_SCHEMA = """
+CREATE TABLE sessions (id, created_at, agent_name, project_root, last_accessed_at, title);
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id, role, content, tool_calls, tool_call_id, prompt_tokens,
+    completion_tokens, cache_read_tokens, cache_creation_tokens, thinking_content, compacted_at, completed_at,
+    created_at
+);
+CREATE TABLE session_metadata (session_id, key, value);
+"""
+_DONE, _ARCHIVED = "2026-03-01 10:00:05", "2026-03-01 10:05:00"
+
+
+def koda_rows() -> list[dict[str, Any]]:
+    """The rows of a session with a compaction; columns have no type, so that they hold what is put in them."""
+    calls = json.dumps([{"id": "a", "function_name": "Read", "arguments": json.dumps({"path": "a"})}])
+    old = {"compacted_at": _ARCHIVED, "completed_at": _DONE}
+    rows: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are koda."},
+        {"role": "user", "content": "Look.", **old},
+        {"role": "assistant", "content": "Sure.", "tool_calls": calls, "prompt_tokens": 500, **old},
+        {"role": "tool", "content": "alpha " * 200, "tool_call_id": "a", **old},
+        {"role": "system", "content": "[CONVERSATION SUMMARY]\n\nLooked."},
+        {"role": "assistant", "content": "Your context was compacted. Go on.", "completed_at": _DONE},
+        {"role": "user", "content": "And?"},
+        {
+            "role": "assistant",
+            "content": "So.",
+            "tool_calls": calls.replace('"a"', '"b"'),
+            "prompt_tokens": 700,
+            "completion_tokens": 9,
+            "cache_read_tokens": 300,
+            "cache_creation_tokens": 5,
+            "thinking_content": "hm",
+            "completed_at": _DONE,
+        },
+        {"role": "tool", "content": "beta " * 100, "tool_call_id": "b"},
+    ]
+    return [{"session_id": "s", "created_at": f"2026-03-01 10:0{number}:00", **row} for number, row in enumerate(rows)]
+
+
+LINES = "lines"
+DOCUMENT = "document"
+ROWS = "rows"
+SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
+    "claude-code": [(LINES, plain_recording), (LINES, compacted_recording)],
+    "anthropic": [
+        (DOCUMENT, lambda: REQUEST),
+        (DOCUMENT, lambda: ANTHROPIC),
+        (DOCUMENT, lambda: [REQUEST, {"messages": ANTHROPIC[:3]}]),
+        (
+            LINES,
+            lambda: [
+                {"request": REQUEST, "response": REPLY},
+                {"body": json.dumps(REQUEST), "response": {"body": REPLY}},
+            ],
+        ),
+        (LINES, lambda: ANTHROPIC),
+    ],
+    "openai": [
+        (DOCUMENT, lambda: OPENAI_REQUEST),
+        (DOCUMENT, lambda: OPENAI),
+        (DOCUMENT, lambda: [OPENAI, OPENAI[:4]]),
+        (
+            LINES,
+            lambda: [{"request": OPENAI_REQUEST, "response": OPENAI_REPLY}, {"messages": OPENAI, "traj": OPENAI[1:]}],
+        ),
+    ],
+    "koda": [(ROWS, koda_rows)],
+}
+"""Per format: how its values are laid out in a file, and what makes them."""

@@ -1,0 +1,55 @@
+"""Mutated sessions of every format through everything that is done with one: results, or errors of our own.
+
+More of them, or others: ``python -m tests.fuzz HOW_MANY FIRST``. A failure names its number and its mutations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.mutations import case_of
+from tests.fuzz.running import Failure, failures, run
+from tests.fuzz.seeds import SEEDS
+
+FEW, MANY, AT_ONCE = 320, 25_000, 1_250
+
+
+def _broken(first: int, count: int, folder: Path) -> tuple[list[str], int]:
+    """What breaks among the cases from *first* on, and how many of them could be read."""
+    outcomes = [*failures(range(first, first + count), folder)]
+    return [str(each) for each in outcomes if isinstance(each, Failure)], sum(map(bool, outcomes))
+
+
+@pytest.mark.parametrize("first", range(0, FEW, FEW // 4))
+def test_a_few_mutations(first: int, tmp_path: Path) -> None:
+    broken, read = _broken(first, FEW // 4, tmp_path)
+    assert not broken, "\n".join(broken)
+    assert read > FEW // 8  # or they are not mutations of sessions any more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_000 + MANY, AT_ONCE))
+def test_many_mutations(first: int, tmp_path: Path) -> None:
+    broken, read = _broken(first, AT_ONCE, tmp_path)
+    assert not broken, "\n".join(broken)
+    assert read > AT_ONCE // 2
+
+
+def test_a_number_is_the_same_file_again(tmp_path: Path) -> None:
+    for seed in range(40):
+        for name in ("one", "two"):
+            case_of(seed).write(tmp_path / name)
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_every_format_and_layout_comes_up() -> None:
+    assert {case_of(seed).format for seed in range(100)} == set(SEEDS)
+
+
+def test_sessions_that_nothing_was_done_to(tmp_path: Path) -> None:
+    for seed in range(40):
+        read, error, _ = run(replace(case_of(seed), steps=()), tmp_path)
+        assert read and not error, error

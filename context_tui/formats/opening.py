@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.base import BRANCH, HEAD_BYTES, Claim, Format, Scanner, scan
+from context_tui.formats.base import BRANCH, HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
@@ -43,12 +43,14 @@ def format_of(path: Path) -> Format:
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
+            claims, other = _claims(head, path)
+            if not claims and other is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
+                head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
+                claims, other = _claims(head, path)
     except OSError as error:
         raise unreadable(path, error) from None
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
-    other = unsupported_format(head, path)
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
         raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
     if not claims:
@@ -70,6 +72,12 @@ def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
 def session_suffixes() -> tuple[str, ...]:
     """The suffixes of session files, of every format."""
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
+
+
+def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
+    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
+    return claims, unsupported_format(head, path)
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:

@@ -280,6 +280,11 @@ def test_an_id_that_is_longer_than_a_file_name(tmp_path: Path) -> None:
         ct.open_session(f"{path}#{'x' * 5_000}")
 
 
+def test_a_long_system_prompt_does_not_hide_the_messages(tmp_path: Path) -> None:
+    path = put(tmp_path / "r.json", {"system": "s" * 300_000, "messages": [{"role": "user", "content": "a"}]})
+    assert ct.open_session(path).info.format == "anthropic"
+
+
 def test_thinking_without_text_is_no_other_block(tmp_path: Path) -> None:
     recording = Recording()
     recording.user()

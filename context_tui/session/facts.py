@@ -19,7 +19,7 @@ from context_tui.session.bodies import Measure, measure_body, part_read
 from context_tui.session.bodies import image_bytes as image_bytes
 from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag as BlockFlag
 from context_tui.session.kinds import Explanation as Explanation
 from context_tui.session.kinds import Kind as Kind
@@ -390,11 +390,18 @@ class Facts:
             source.block_flags[row],
         )
 
-    def copy_result(self, message: int, source: Facts, row: int, body: str) -> int:
-        """Append a tool_result of other facts to *message* with another body; returns its row."""
-        size, text, json_size, cut, flags = measure_body(body)
-        flags |= source.block_flags[row] & (BlockFlag.ERROR | BlockFlag.INJECTED)
-        return self._copy(message, source, row, size, text, json_size, cut, flags)
+    def copy_changed(self, message: int, source: Facts, row: int, body: str) -> int:
+        """Append a block of other facts to *message* with another text; returns its row."""
+        kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
+        if kind == _TOOL_RESULT:
+            size, text, json_size, cut, more = measure_body(body)
+            flags |= more | source.block_flags[row] & BlockFlag.ERROR
+            return self._copy(message, source, row, size, text, json_size, cut, flags)
+        if kind == _TOOL_USE:
+            return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
+        if kind == _THINKING:
+            return self.add_thinking(message, body, "", flags)
+        return self.add_text(message, body, flags)
 
     def _copy(
         self, message: int, source: Facts, row: int, size: int, text: int, json_size: int, cut: int, flags: int

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from context_tui.session.context import Context, once
 from context_tui.session.facts import Kind, MessageFlag, Role
-from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS, bytes4
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Measured:
             while row >= 0:
                 what = kind[row]
                 if what == result:
-                    tokens = size[row] // 4 if row not in replaced else replaced[row].size // 4
+                    tokens = size[row] // BYTES_PER_TOKEN if row not in replaced else replaced[row].tokens
                     positions.append(position)
                     blocks.append(row)
                     sizes.append(tokens)
                 else:
-                    tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // 4
+                    tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
                     if what == use:
                         self._use_of_call[calls[row]] = row
                 total += tokens
@@ -62,12 +62,25 @@ class Measured:
         """The same from those of the same messages with fewer bodies replaced."""
         replaced, results = self.context.replaced, base.results
         sums, sizes = base.tokens.copy(), list(results.tokens)
+        found = 0
         for number, row in enumerate(results.block):
             if row in replaced:
-                tokens = replaced[row].size // 4
+                found += 1
+                tokens = replaced[row].size // BYTES_PER_TOKEN
                 sums[results.position[number]] += tokens - sizes[number]
                 sizes[number] = tokens
+        if found < len(replaced):  # calls, texts and thinking too
+            self._adjust_others(base, sums)
         return sums, Results(results.position, results.block, sizes)
+
+    def _adjust_others(self, base: Measured, sums: list[int]) -> None:
+        """Take what stands in place of other blocks than results into the sums of their messages."""
+        facts, before = self.context.facts, base.context.replaced
+        for row, body in self.context.replaced.items():
+            position = base.position_of.get(facts.block_message[row])
+            if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
+                earlier = before.get(row)
+                sums[position] += body.tokens - (earlier.tokens if earlier else bytes4(facts, row))
 
     @property
     def total(self) -> int:

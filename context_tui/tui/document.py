@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from context_tui.compaction.plan import Plan
+from context_tui.session.bodies import text_in
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
@@ -75,19 +76,18 @@ def _fate(subject: Subject) -> Iterator[Part]:
     if mark.word == "kept" and not mark.reason:
         return
     about = ABOUT.get(mark.word, "")
-    reason = mark.reason.partition(": ")[2] or mark.reason
     if mark.word in ("kept", "protected"):
-        yield Part(f"kept: {reason}", "kept")
+        yield Part(f"kept: {mark.reason}", "kept")
     elif mark.word in ("before", "after"):
         yield Part(mark.reason, "muted")
     else:
-        yield Part(f"{mark.glyph} {about}: {reason}" if reason != about else about, mark.word)
+        yield Part(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.word)
     change = subject.plan.changes.get(subject.spot.block) if subject.plan else None
     if change and mark.word in ("cleared", "truncated"):
         body = change.body.text
         if body is None and change.render and subject.spot.block in subject.rows and subject.blocks:
-            body = change.render(subject.blocks[subject.rows.index(subject.spot.block)].get("content"))
-        yield Part(f"after, {change.body.size // 4:,} tokens est.", "heading")
+            body = change.render(text_in(subject.blocks[subject.rows.index(subject.spot.block)]))
+        yield Part(f"after, {change.body.tokens:,} tokens est.", "heading")
         yield from _text(body or "", "after", subject.limit)
         yield Part("")
         yield Part("before", "heading")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.verdicts import PROTECTED
 from context_tui.session.context import Context
 from context_tui.session.epochs import epoch_at
 from context_tui.session.facts import MessageFlag
@@ -47,7 +48,6 @@ OUTSIDE = {
     "unsent": "not in this context: it was never sent to the model",
     "after": "not in this context: it comes after the point",
 }
-_RECENT = ("kept: within", "kept: in the tail", "kept: the newest")
 
 
 class Marker:
@@ -79,9 +79,9 @@ class Marker:
         if word == "kept":
             if block in self.context.replaced:
                 word = "gone"
-            elif any(plan.kept(position, row).startswith(_RECENT) for plan in self.plan.steps or (self.plan,)):
+            elif verdict.code in PROTECTED:
                 word = "protected"
-        return Mark(GLYPHS.get(word, "?"), word, verdict.reason)
+        return Mark(GLYPHS.get(word, "?"), word, verdict.words)
 
     def _why_outside(self, message: int) -> str:
         """Why a message is not in the context."""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import POLICIES, plan
+from context_tui.policies.planning import plan
+from context_tui.policies.registry import POLICIES
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.scoreboard import Scoreboard, ScoreRow, columns_for, heading, score_line, score_rows
 from tests.tui.tuning import Alone, sample

@@ -17,6 +17,7 @@ from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.writing import LOOKS_TYPED
 from context_tui.losses import Losses
+from context_tui.session.bodies import with_texts
 from context_tui.session.derived import Origin, origin_of
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.jsontext import compact_json, loads
@@ -170,14 +171,19 @@ class _Writer:
                     record.pop("toolUseResult", None)
             count = len(records.blocks(known) if part is None else part)
             bodies = {o - ordinal: text for o, text in origin.bodies.items() if ordinal <= o < ordinal + count}
-            ordinal += count
+            first, ordinal = ordinal, ordinal + count
+            if bodies and all(bodies.get(at, "") is None for at in range(count)):
+                continue  # nothing of the record is left
+            if bodies and not isinstance(message, dict):  # an attachment: what is left of it is said anew
+                message = {"role": "user", "content": content.blocks(origin.message)[first:ordinal]}
+                record = self._envelope("user") | {"isMeta": True, "message": message}
             if isinstance(message, dict):
                 if isinstance(message.get("usage"), dict):
                     message["usage"] = _zeroed(message["usage"])
                 if bodies:
                     message["content"] = _with_bodies(message["content"], bodies)
                     if "toolUseResult" in record:
-                        record["toolUseResult"] = next(iter(bodies.values()))
+                        record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
             for name in ("isSidechain", "agentId"):
                 record.pop(name, None)
             yield self._chained(record | {"isSidechain": False})
@@ -229,11 +235,7 @@ def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with_bodies(content: list[dict[str, Any]], bodies: dict[int, str]) -> list[dict[str, Any]]:
-    """Record content with other bodies; ordinals count its blocks, as :func:`records.blocks` does."""
-    found, ordinal = [], 0
-    for block in content:
-        if isinstance(block, dict):
-            found.append({**block, "content": bodies[ordinal]} if ordinal in bodies else block)
-            ordinal += 1
-    return found
+def _with_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
+    """Record content with other texts; ordinals count its blocks, as :func:`records.blocks` does."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return with_texts([block for block in blocks if isinstance(block, dict)], bodies)

@@ -27,6 +27,8 @@ VERSION = "2.1.219"
 """The version of the program whose records ours are like."""
 LAST_TIME = 253_402_300_799_000
 """The last second of the year 9999."""
+_MARKS = ("isCompactSummary", "isVisibleInTranscriptOnly")
+"""What makes a record a summary with which a context begins."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
@@ -71,7 +73,7 @@ class _Writer:
             if summary:
                 yield self._boundary()
             if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
-                yield from self._kept(origin, origin.session.content)
+                yield from self._kept(origin, origin.session.content, summary)
             elif summary:
                 yield self._summary(message)
             else:
@@ -159,7 +161,7 @@ class _Writer:
         }
         return self._chained(record)
 
-    def _kept(self, origin: Origin, content: LinesContent) -> Iterator[dict[str, Any]]:
+    def _kept(self, origin: Origin, content: LinesContent, summary: bool) -> Iterator[dict[str, Any]]:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record: dict[str, Any] = loads(content.line(row))
@@ -184,7 +186,8 @@ class _Writer:
                     message["content"] = _with_bodies(message["content"], bodies)
                     if "toolUseResult" in record:
                         record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
-            for name in ("isSidechain", "agentId"):
+            # A summary that does not come first would begin the context anew.
+            for name in ("isSidechain", "agentId", *(() if summary else _MARKS)):
                 record.pop(name, None)
             yield self._chained(record | {"isSidechain": False})
 

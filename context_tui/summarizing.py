@@ -28,6 +28,7 @@ from context_tui.summarizer.request import SummaryRequest
 from context_tui.summarizer.settings import resolve
 from context_tui.summarizer.wire import cleaned
 from context_tui.tokens import estimate
+from context_tui.tokens.estimators import tokens_of_bytes
 
 if TYPE_CHECKING:
     import httpx
@@ -215,5 +216,6 @@ def request_of(
 
 def _tokens(request: SummaryRequest) -> int:
     """What is sent, by bytes/4; thinking and blanks are left out of a request."""
-    fixed = utf8_len(request.system or "") // 4 + (len(compact_json(request.tools)) // 4 if request.tools else 0)
+    fixed = tokens_of_bytes(utf8_len(request.system or ""))
+    fixed += tokens_of_bytes(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import parse, parser
@@ -22,7 +23,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
     if given.json:
         policies = [{"name": p.name, "about": p.about, "params": params_of(p)} for p in chosen]
-        write_json({"schema": "context-tui.policies/1", "policies": policies})
+        broken = [] if given.name else [asdict(each) for each in POLICIES.broken]
+        write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken})
         return ExitCode.DONE
     for policy in chosen:
         say(policy.name)

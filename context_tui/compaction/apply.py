@@ -29,7 +29,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     made, touched = Derivation(session), bool(plan.changes or context.replaced)
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
-        inserts.setdefault(min(insert.position, len(context)), []).append(insert)
+        inserts.setdefault(insert.position, []).append(insert)
     gone = {position for each in plan.dropped for position in each}
     for position in range(len(context) + 1):
         for insert in inserts.get(position, ()):

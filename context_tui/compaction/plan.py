@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from context_tui.compaction.changes import Change, bodies_of, new_texts
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
+from context_tui.errors import PlanError
 from context_tui.session.bodies import with_texts
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind, Role
@@ -120,6 +121,11 @@ class Plan:
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
         asked = self.summarised if self.summarised is not None else self.dropped if self.summary else ()
         object.__setattr__(self, "summarised", spans(asked))
+        places = {each.position for each in self.inserts}
+        for ranges in (self.dropped, self.summarised or ()):
+            places.update(end for each in ranges for end in (each.start, each.stop))
+        if places and not 0 <= min(places) <= max(places) <= len(self.context):
+            raise PlanError(f"{self.policy}: its plan reaches outside the context of {len(self.context)} messages")
 
     @cached_property
     def summary(self) -> Insert | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
+from logging import getLogger
 from typing import Any, ParamSpec, TypeVar, cast
 
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
 from context_tui.plugins import Broken, load
 from context_tui.policies.base import Belief, Params, Policy
@@ -47,7 +49,7 @@ class Policies(Mapping[str, Policy]):
     def _added(self) -> tuple[dict[str, Policy], list[Broken]]:
         found, broken = load(GROUP, BUILT_IN, _wrong_with)
         for each in broken:
-            print(f"policy {each}", file=sys.stderr)
+            getLogger(__name__).warning("policy %s", each)  # on stderr, where nobody has said otherwise
         return {name: cast(Policy, Guarded(policy)) for name, policy in found.items()}, broken
 
     @property
@@ -105,7 +107,10 @@ class Guarded:
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
         """Its plan."""
-        return self._safely(self._policy.plan, context, params, state)
+        plan = self._safely(self._policy.plan, context, params, state)
+        if not isinstance(plan, Plan):
+            raise PlanError(f"policy {self._policy.name} failed: its plan is {type(plan).__name__}, not a Plan")
+        return replace(plan, kept=lambda position, block: self._kept(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Its curve."""
@@ -119,6 +124,13 @@ class Guarded:
         """What it believes."""
         return self._safely(self._policy.believed, state)
 
+    def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
+        """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
+        try:
+            return self._safely(plan.kept, position, block)
+        except PlanError as error:
+            return Kept(Code.KEPT, str(error))
+
     def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return ask(*args, **kwargs)
@@ -128,7 +140,7 @@ class Guarded:
             raise PlanError(f"policy {self._policy.name} failed: {type(error).__name__}: {error}") from error
 
 
-POLICIES: Mapping[str, Policy] = Policies()
+POLICIES = Policies()
 
 
 def policy_named(name: str) -> Policy:

@@ -26,10 +26,11 @@ def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool) -> array[i
 def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range:
     """The rows that are looked at: all, or those that the plan changes where only these can match."""
     plan = marker.plan
-    if plan and wanted.verdict in ("cleared", "truncated") and not plan.dropped:
+    if plan and wanted.verdict in PAST.values() and not plan.dropped:
         facts = plan.context.facts
         changed = [b for b, change in plan.changes.items() if PAST[change.action] == wanted.verdict]
-        return sorted(rows.row_of(facts.block_message[block], block) for block in changed)
+        places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE) for b in changed)
+        return sorted({rows.row_of(message, block) for message, block in places})
     return range(len(rows))
 
 

@@ -26,6 +26,8 @@ BLOCK_LENGTH = 4_000
 def title(plan: Plan) -> str:
     """What would be done, in a line."""
     sums, head = measured(plan.context), plan.head_messages
+    if not head:
+        return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
     which = f"messages {head[0]} to {head[-1]}" if len(head) > 1 else f"message {head[0]}"
     kept = len(plan.context) - plan.messages_dropped

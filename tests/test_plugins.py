@@ -124,6 +124,7 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         ("nothing", "def plan(self, context, params, state): return None"),
         ("fires", "def trigger(self, state, params): raise KeyError('x')"),
         ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped=(range(9999),))"),
+        ("quiet", "runtime = 'quiet'; believed = hint = derived = lambda self, *args: 1 // 0"),
         ("talks", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 1 // 0)"),
     ):
         source = f"""\
@@ -144,5 +145,6 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
     }
     for name, words in said.items():
         assert run(site, "plan", SAMPLE, "-P", name)[::2] == (2, f"context-tui: {words}\n")
+    assert "quiet" not in json.dumps(report(site, "inspect", SAMPLE, "--messages")), "what it believes is left out"
     reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "talks")["verdicts"]}
     assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons

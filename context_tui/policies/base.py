@@ -77,6 +77,9 @@ class Policy(Protocol):
     def believed(self, state: RuntimeState) -> Belief | None:
         """What its runtime takes the context's size to be; None where it looks at none."""
 
+    def hint(self, context: Context) -> str:
+        """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
+
     def runs(self, params: Any) -> Sequence[str]:
         """Names of the policies that it runs, where it runs others."""
 
@@ -105,6 +108,10 @@ class BasePolicy:
     def believed(self, state: RuntimeState) -> Belief | None:
         """It looks at no size."""
         return None
+
+    def hint(self, context: Context) -> str:
+        """Nothing to say."""
+        return ""
 
     def runs(self, params: Any) -> Sequence[str]:
         """It runs no others."""

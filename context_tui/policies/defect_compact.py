@@ -8,7 +8,7 @@ from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
-from context_tui.policies.defect_microcompact import share_of_window, window_tokens
+from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context, once_for_messages
 from context_tui.session.facts import BlockFlag, is_block_list
@@ -94,6 +94,9 @@ class DefectCompact(BasePolicy):
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return baseline_and_delta(state)
+
+    def hint(self, context: Context) -> str:
+        return few_turns(context)
 
     def hard(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""

@@ -42,6 +42,15 @@ class DefectMicrocompactParams(Params):
     microcompact_ratio: float = param(0.60, "share of the window at which it acts", "of window", 0.01, 1.0)
 
 
+def few_turns(context: Context) -> str:
+    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
+    turns = len(measured(context).turn_starts)
+    if turns >= 3:
+        return ""
+    few = "a single turn" if turns == 1 else f"{turns} turns"
+    return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets defect-compact cut within one"
+
+
 class DefectMicrocompact(BasePolicy):
     """Clear tool results larger than a minimum in all but the last turns."""
 
@@ -54,6 +63,9 @@ class DefectMicrocompact(BasePolicy):
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return baseline_and_delta(state)
+
+    def hint(self, context: Context) -> str:
+        return few_turns(context)
 
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * window_tokens(state))

@@ -35,7 +35,7 @@ BUILT_IN = {
 }
 """Where the policies are that come with the program, in the order in which they are listed."""
 
-DEFAULT, BY_HAND = "defect-microcompact", "manual"
+DEFAULT, MANUAL = "defect-microcompact", "manual"
 """The policy to begin with, and the one that marks set by hand go to."""
 
 
@@ -117,12 +117,16 @@ class Guarded:
         return self._safely(self._policy.curve, context, params, state, name, values)
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """What it derives."""
-        return self._safely(self._policy.derived, name, params, context, state)
+        """What it derives; nothing where that fails."""
+        return self._quietly(self._policy.derived, name, params, context, state)
 
     def believed(self, state: RuntimeState) -> Belief | None:
-        """What it believes."""
-        return self._safely(self._policy.believed, state)
+        """What it believes; nothing where that fails."""
+        return self._quietly(self._policy.believed, state)
+
+    def hint(self, context: Context) -> str:
+        """Its hint; nothing where that fails."""
+        return self._quietly(self._policy.hint, context) or ""
 
     def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
         """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
@@ -130,6 +134,12 @@ class Guarded:
             return self._safely(plan.kept, position, block)
         except PlanError as error:
             return Kept(Code.KEPT, str(error))
+
+    def _quietly(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return self._safely(ask, *args, **kwargs)
+        except PlanError:
+            return None
 
     def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:

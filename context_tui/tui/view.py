@@ -16,7 +16,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import BY_HAND, DEFAULT, POLICIES
+from context_tui.policies.registry import DEFAULT, MANUAL, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Context
 from context_tui.session.session import Session
@@ -179,14 +179,14 @@ class View:
         """The same under the manual policy, with a tool result marked to be cleared, or no longer."""
         facts = self.session.facts
         mark = (spot.message, list(facts.blocks_of(spot.message)).index(spot.block))
-        marks = tuple(self.params.get(BY_HAND, {}).get("clear", ()))
+        marks = tuple(self.params.get(MANUAL, {}).get("clear", ()))
         marks = tuple(each for each in marks if each != mark) if mark in marks else (*marks, mark)
-        return self.with_param(BY_HAND, "clear", marks).with_policy(BY_HAND)
+        return self.with_param(MANUAL, "clear", marks).with_policy(MANUAL)
 
     def cut_at(self, message: int) -> View:
         """The same under the manual policy, with everything before *message* to be summarised, or no longer."""
-        now = self.params.get(BY_HAND, {}).get("cut")
-        return self.with_param(BY_HAND, "cut", None if now == message else message).with_policy(BY_HAND)
+        now = self.params.get(MANUAL, {}).get("cut")
+        return self.with_param(MANUAL, "cut", None if now == message else message).with_policy(MANUAL)
 
 
 def _key(values: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ class Columns:
 
 def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     """Columns for *width* cells: first what it does, then the tokens, then whether it fires go where it is narrow."""
-    name = min(max((len(row.policy) for row in rows), default=0), MOST_NAME)
+    name = min(max(len("policy"), *(len(row.policy) for row in rows)), MOST_NAME) if rows else 0
     room = width - 3 - name - 2 - SHARE
     fires = 7 if room >= 7 else 0
     after = max(11, *(len(f"{row.after:,}") + 2 for row in rows)) if rows else 11

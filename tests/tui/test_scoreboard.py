@@ -95,7 +95,7 @@ async def test_digits_choose_the_first_nine_of_any_number() -> None:
         assert app.chosen == ["policy-9-of-a-very-long-name"]
         lines = app.board.render().plain.splitlines()
         assert lines[9].startswith("▸9 policy-9-of") and lines[10].startswith("   policy-10-of")
-        assert len({line.index("changes nothing") for line in lines[1:]}) == 1, "long names are cut"
+        assert len({line.index("changes") for line in lines[1:]}) == 1, "long names are cut"
 
 
 async def test_a_click_chooses() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -12,13 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.compaction.changes import Change, input_body, removal
+from context_tui.compaction.changes import Change, StackedChanges, input_body, removal
 from context_tui.compaction.plan import Insert, Plan, Trigger, spans
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import PAST, Code, Kept
 from context_tui.exporting import export, writable_formats
 from context_tui.policies.base import BasePolicy, Params
 from context_tui.policies.planning import plan_with
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Facts, Kind
@@ -34,6 +36,20 @@ NOTE = "[Eight messages were left out here.]"
 TRUNCATED = "...(argument truncated)"
 
 
+def every_change(context: Context, policy: str) -> dict[int, Change]:
+    """Thinking goes, calls lose their arguments, results their text."""
+    facts, changes = context.facts, dict[int, Change]()
+    for message in context.order:
+        for row in facts.blocks_of(message):
+            if facts.kind[row] == Kind.THINKING:
+                changes[row] = removal(policy)
+            elif facts.kind[row] == Kind.TOOL_USE:
+                changes[row] = Change("truncate", input_body(facts, row, {"content": TRUNCATED}), policy)
+            elif facts.kind[row] == Kind.TOOL_RESULT:
+                changes[row] = Change("clear", Body.of("[gone]"), policy)
+    return changes
+
+
 class Tidy(BasePolicy):
     """Drops two ranges in the middle with a note in place of each, and changes blocks of every kind."""
 
@@ -46,21 +62,12 @@ class Tidy(BasePolicy):
         return Trigger(True, "always")
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        facts, changes = context.facts, dict[int, Change]()
-        for message in context.order:
-            for row in facts.blocks_of(message):
-                if facts.kind[row] == Kind.THINKING:
-                    changes[row] = removal(self.name)
-                elif facts.kind[row] == Kind.TOOL_USE:
-                    changes[row] = Change("truncate", input_body(facts, row, {"content": TRUNCATED}), self.name)
-                elif facts.kind[row] == Kind.TOOL_RESULT:
-                    changes[row] = Change("clear", Body.of("[gone]"), self.name)
         return Plan(
             self.name,
             params,
             context,
             self.trigger(state, params),
-            changes,
+            every_change(context, self.name),
             dropped=(range(12, 16), range(4, 8)),
             inserts=(Insert("user", 12, NOTE, summary=False), Insert("user", 4, NOTE, summary=False)),
             kept=lambda position, block: Kept(Code.PINNED if position < 4 else Code.KEPT, "its place"),
@@ -118,6 +125,7 @@ def test_a_policy_that_does_everything(tmp_path: Path) -> None:
     for name in writable_formats():
         assert list(wrong_with(session, len(session), after, name, tmp_path / "out")) == []
     written = (tmp_path / "lines.jsonl", export(after, tmp_path / "lines.jsonl", "claude-code"))[0].read_text()
+    assert all(json.loads(line)["message"]["content"] for line in written.splitlines() if '"message"' in line)
     assert "secret" not in written and "let me see" not in written and "line\\nline" not in written
     assert ct.open_session(tmp_path / "lines.jsonl").to_messages() == messages
 
@@ -298,3 +306,61 @@ def test_what_any_plan_leaves_can_be_written(tmp_path: Path, recording: Recordin
     for name in writable_formats():
         wrong = list(wrong_with(session, len(session), after, name, tmp_path / "out")) if len(after) else []
         assert not [each for each in wrong if "there are no messages to write" not in each]
+
+
+def test_a_change_on_top_of_another_works_on_what_that_one_left() -> None:
+    def upper(value: str) -> str:
+        return value.upper()
+
+    def twice(value: str) -> str:
+        return value * 2
+
+    made = {
+        "render": Change("truncate", Body(None, 9), "p", upper),
+        "text": Change("clear", Body.of("stub"), "p"),
+        "gone": removal("p"),
+    }
+    older = dict(enumerate(made.values()))
+    newer = dict.fromkeys([0, 1, 2, 3], Change("truncate", Body(None, 9), "q", twice))
+    stacked = StackedChanges(newer, older)
+    texts = [change.render("a") if change.render else change.body.text for change in stacked.values()]
+    assert texts == ["AA", "stubstub", None, "aa"] and stacked[2].body.removed and list(stacked) == [0, 1, 2, 3]
+    assert 4 not in stacked and stacked.get(4) is None and len(stacked) == 4
+    assert StackedChanges({0: made["text"]}, older)[0].body.text == "stub"
+
+
+class Strip(Tidy):
+    """Every kind of change, some results and texts removed, and no message."""
+
+    name: ClassVar[str] = "strip"
+
+    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
+        facts, changes = context.facts, every_change(context, self.name)
+        rows = [row for message in context.order for row in facts.blocks_of(message)]
+        results = [row for row in rows if facts.kind[row] == Kind.TOOL_RESULT]
+        cut = Change("truncate", Body(None, 3), self.name, lambda value: str(type(value))[:3])
+        changes |= dict.fromkeys(results[::3], removal(self.name)) | dict.fromkeys(results[1::3], cut)
+        changes = {row: each for row, each in changes.items() if row not in results[2::3]}
+        texts = [row for row in rows if facts.kind[row] == Kind.TEXT]
+        changes |= dict.fromkeys(texts[::4], removal(self.name))
+        return Plan(self.name, params, context, self.trigger(state, params), changes)
+
+
+@fixtures
+@given(messages=histories(), second=st.sampled_from(["defect-compact", "koda-microcompact", "agent-sdk-prune"]))
+def test_what_runs_after_any_change_works_on_what_it_left(messages: list[dict[str, Any]], second: str) -> None:
+    session = ct.from_messages(messages)
+    given: dict[str, Any] = {
+        "defect-compact": {"threshold": 0},
+        "koda-microcompact": {"min_tokens": 0, "keep_recent": 0},
+        "agent-sdk-prune": {"max_chars": 0},
+    }[second]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(POLICIES, "_added", ({"strip": Strip()}, []))
+        own = {f"{second}.{name}": value for name, value in given.items()}
+        chain = ct.plan(session, "chain", policies=f"strip,{second}", idle_seconds=999, **own)
+        first = ct.apply(session, ct.plan(session, "strip"))
+    last = ct.plan(first, second, idle_seconds=999, **given)
+    after = ct.apply(session, chain, "s")
+    assert after.to_messages() == ct.apply(first, last, "s").to_messages()
+    assert chain.tokens_after == last.tokens_after

@@ -92,6 +92,8 @@ class StackedChanges(Mapping[int, Change]):
         newer, older = self._newer.get(row), self._older.get(row)
         if newer is None or older is None:
             return newer or self._older[row]
+        if older.body.removed:
+            return older
         if newer.render is None or newer.body.text is not None:
             return newer
         render, first, text = newer.render, older.render, older.body.text

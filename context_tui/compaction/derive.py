@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from context_tui.session.derived import DerivedContent, Origin, origin_of
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, begins_turn
 from context_tui.session.session import Message, Session
 
 
@@ -24,7 +24,7 @@ class Derivation:
         rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
         left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
         flags = source.flags[message]
-        if len(left) < len(rows) and not any(_begins_turn(source, row) for row, _ in left):
+        if len(left) < len(rows) and not any(begins_turn(source, row) for row, _ in left):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
         for row, ordinal in left:
@@ -67,8 +67,3 @@ class Derivation:
         facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
         content = DerivedContent(of, self._entries)
         return Session(facts, content, of.info, len(facts), of.window_given, origin)
-
-
-def _begins_turn(facts: Facts, row: int) -> bool:
-    """Whether a block of a user message makes it the start of a turn."""
-    return facts.kind[row] != Kind.TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED

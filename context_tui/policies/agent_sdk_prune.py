@@ -140,6 +140,9 @@ def prunable(context: Context) -> Prunable:
     results, cuts = measured(context).results, context.facts.cut
     found = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
+        body = context.replaced.get(block)
+        if body is not None and body.text is None:
+            continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
         length = json_length(context, block)
         size = pruned_size(length, cuts[block] if block not in context.replaced else 0)
         if size is not None:

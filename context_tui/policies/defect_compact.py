@@ -10,12 +10,12 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
 from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Context, once_for_messages
+from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.session.session import Message
-from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.measured import Measured, measured, once_for_messages
 
 RESULT_LIMIT = 2_000
 """Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
@@ -163,7 +163,7 @@ def previous_summary(context: Context, cut: int) -> int:
 @once_for_messages
 def _first_summary(context: Context) -> tuple[int, int]:
     """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
-    flags, blocks_of = context.facts.block_flags, context.facts.blocks_of
+    flags, blocks_of = context.facts.block_flags, context.blocks_of
     for position in measured(context).assistants:
         for block in blocks_of(context.order[position]):
             if flags[block] & BlockFlag.DEFECT_SUMMARY:
@@ -205,8 +205,8 @@ def _part(part: dict[str, Any]) -> str:
 def ask(head: list[Message], previous: str | None) -> list[Message]:
     """The head, and one more user message that asks for its summary, or to update the one that it holds."""
     task = _NEW if previous is None else f"{_UPDATE}\n\n<previous-summary>\n{previous}\n</previous-summary>"
-    headings = [line for name in SECTIONS for line in (f"## {name}", *_BELOW.get(name, ()))]
-    text = f"{task}\n\n{_FORM.format(headings=chr(10).join(headings))}"
+    headings = "\n".join(line for name in SECTIONS for line in (f"## {name}", *_BELOW.get(name, ())))
+    text = f"{task}\n\n{_FORM.format(headings=headings)}"
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
 
 

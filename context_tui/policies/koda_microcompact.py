@@ -16,10 +16,10 @@ from context_tui.policies.base import BasePolicy, Params, nothing, param
 from context_tui.policies.parameters import names
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Body, Context, once, once_for_messages
+from context_tui.session.context import Body, Context, once, removed
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import measured, once_for_messages
 
 STUB = Body.of(KODA_STUB)
 """What stands in place of a cleared result."""
@@ -45,18 +45,19 @@ def result_tokens(context: Context, block: int) -> int:
 @once_for_messages
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
-    facts, result = context.facts, int(Kind.TOOL_RESULT)
+    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), removed(context)
     rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
-        block = facts.first_block[message]
-        rest = block < 0
+        block, rest, left = facts.first_block[message], False, False
         while block >= 0:
-            if facts.kind[block] == result:
-                rows += 1
-            else:
-                rest = True
+            if block not in gone:
+                left = True
+                if facts.kind[block] == result:
+                    rows += 1
+                else:
+                    rest = True
             block = facts.block_next[block]
-        rows += rest
+        rows += rest or not left
     return rows
 
 

@@ -13,10 +13,10 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Params, param
 from context_tui.policies.defect_compact import PROMPT, SUMMARY, previous_summary
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Body, Context, once_for_messages
+from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import measured, once_for_messages
 
 
 def _pairs(value: Any) -> Any:
@@ -121,7 +121,7 @@ def _open_calls(context: Context) -> list[int]:
     events = [
         (position, call[block], kind[block] == use)
         for position, message in enumerate(context.order)
-        for block in facts.blocks_of(message)
+        for block in context.blocks_of(message)
         if kind[block] == use or kind[block] == result
     ]
     last_result = {which: position for position, which, made in events if not made}

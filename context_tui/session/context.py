@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -81,6 +81,11 @@ class Context:
         body = self.replaced.get(block)
         return body.text == text if body else bool(self.facts.block_flags[block] & flag)
 
+    def blocks_of(self, message: int) -> Iterator[int]:
+        """Rows of the blocks of *message* that are still there, in order."""
+        rows, gone = self.facts.blocks_of(message), removed(self)
+        return (row for row in rows if row not in gone) if gone else rows
+
     def replacing(self, bodies: Mapping[int, Body]) -> Context:
         """The same messages with more bodies replaced."""
         replaced = {**self.replaced, **bodies}
@@ -100,17 +105,10 @@ def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     return kept
 
 
-def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """*compute*, where it looks at no body: one answer for a context and all that were made of it by replacing some."""
-    kept = once(compute)
-
-    @wraps(compute)
-    def shared(context: Context) -> T:
-        while context.base is not None:
-            context = context.base
-        return kept(context)
-
-    return shared
+@once
+def removed(context: Context) -> frozenset[int]:
+    """Rows of the blocks that are not there any more."""
+    return frozenset(row for row, body in context.replaced.items() if body.removed)
 
 
 def context_at(facts: Facts, at: int, *, cleared: bool = True, content: Content | None = None) -> Context:

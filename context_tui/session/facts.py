@@ -477,6 +477,11 @@ class Facts:
         return self._call_ids.get(call_id, -1)
 
 
+def begins_turn(facts: Facts, row: int) -> bool:
+    """Whether a block of a user message makes it the start of a turn: it is no result, and nobody injected it."""
+    return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
+
+
 def _as_id(value: object) -> str:
     """A call id, which anything may stand for in a broken file."""
     return value if isinstance(value, str) else str(value or "")

@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.session.markers import SDK_SUMMARY
 from context_tui.session.session import Message
 from context_tui.summarizer import secrets
 from context_tui.summarizer.checks import Check, check
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.extract import extract
-from context_tui.summarizer.prompt import agent_sdk_request, defect_request
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
 from context_tui.summarizer.settings import resolve
 from context_tui.summarizer.wire import cleaned
 from context_tui.tokens import estimate
+from context_tui.tokens.estimators import tokens_of_bytes
 
 if TYPE_CHECKING:
     import httpx
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 EXTRACT = "extract"
 KINDS = (EXTRACT, "anthropic", "openai")
 """What a summarizer can be; the first is the default."""
-
-_SDK_POLICY = "agent-sdk-compact"
 
 
 @dataclass(frozen=True)
@@ -98,19 +96,21 @@ class Prepared:
 
 
 def prepare(plan: Plan, *, mask: bool = True) -> Prepared:
-    """Put together what is asked for a plan's summary: agent-sdk's transcript, or else defect's head and prompt.
+    """Put together what is asked for a plan's summary, with the prompt of its policy.
 
     Raises:
         PlanError: the plan summarises nothing.
     """
-    if plan.session is None or plan.insert is None or not plan.cut:
+    content = plan.context.content
+    if content is None or not plan.summarises or not plan.summarised:
         raise PlanError(f"{plan.policy} summarises nothing here")
+    if plan.prompt is None:
+        raise PlanError(f"{plan.policy} has no prompt for the summary that it needs")
     head, previous, repairs = plan.head, plan.previous_summary, list[str]()
-    if plan.insert.prefix == SDK_SUMMARY:
-        request = agent_sdk_request(head, _sdk_limit(plan))
-    else:
-        repaired, repairs = repair(head)
-        request = defect_request(repaired, previous, plan.session.content.tools())
+    sent = head
+    if plan.prompt.history:
+        sent, repairs = repair(head)
+    request = request_of(plan.prompt, sent, previous, content.tools())
     masked, found = secrets.mask(request.messages)
     hidden = replace(request, messages=masked)
     prepared = Prepared(head, previous, request, tuple(repairs), _tokens(request), found, False, request, hidden)
@@ -126,7 +126,8 @@ def choose(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Summarizer:
-    """The summarizer that flags, environment and configuration name; agent-sdk falls back to the session's own model.
+    """The summarizer that flags, environment and configuration name, and the session's own model where the policy falls
+    back to it.
 
     Raises:
         SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
@@ -136,7 +137,7 @@ def choose(
     first = resolve(kind, model, base_url, environ=environ, config=config)
     own = plan.context.facts.model or ""
     endpoints = [first]
-    if plan.insert is not None and plan.insert.prefix == SDK_SUMMARY and own not in ("", "<synthetic>", first.model):
+    if plan.prompt is not None and plan.prompt.own_model and own not in ("", "<synthetic>", first.model):
         endpoints.append(replace(first, model=own))
     return Summarizer(kind, tuple(endpoints))
 
@@ -200,15 +201,21 @@ def kinds(prepared: Prepared) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(prepared.secrets.items()))
 
 
-def _sdk_limit(plan: Plan) -> int:
-    """agent-sdk's bound on the summary, also where it runs as a part of a chain."""
-    values: Any = plan.params.model_dump()
-    if plan.policy != _SDK_POLICY:
-        values = values.get("options", {}).get(_SDK_POLICY, {})
-    return int(values.get("summary_max_tokens", 4_096))
+def request_of(
+    prompt: Prompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
+) -> SummaryRequest:
+    """What a summarizer is asked: a policy's prompt for this head.
+
+    Args:
+        previous: the body of a summary that the head holds, possibly empty, which is to be updated.
+        tools: the session's tool schemas, which keep a head of messages valid.
+    """
+    declared = list(tools or ()) if prompt.history else []
+    return SummaryRequest(prompt.system, prompt.ask(head, previous), declared, prompt.max_tokens, prompt.sections)
 
 
 def _tokens(request: SummaryRequest) -> int:
     """What is sent, by bytes/4; thinking and blanks are left out of a request."""
-    fixed = utf8_len(request.system or "") // 4 + (len(compact_json(request.tools)) // 4 if request.tools else 0)
+    fixed = tokens_of_bytes(utf8_len(request.system or ""))
+    fixed += tokens_of_bytes(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

@@ -195,6 +195,7 @@ def test_plan_json(run: Run, session: Path) -> None:
         "message": 18,
         "block": None,
         "verdict": "kept",
+        "code": "recent_turn",
         "reason": "kept: within the last 2 turns",
     }
 

@@ -10,10 +10,11 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.policies.registry import plan
+from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import LABEL
-from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS
 from context_tui.summarizing import KINDS, choose, kinds, notice, objections, prepare, write, write_blocking
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
 
@@ -36,7 +37,7 @@ def test_the_prompt_follows_the_policy(policy: str, params: dict[str, object], s
         assert len(request.messages) == 1
         assert not request.tools
     else:
-        assert len(request.messages) == made.cut + 1
+        assert len(request.messages) == made.messages_dropped + 1
 
 
 @pytest.mark.parametrize(("policy", "key"), [("agent-sdk-compact", ""), ("chain", "agent-sdk-compact.")])

@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     check_place(session, given.out, given.force)
     made = plan_of(session, given)
     if not made.changed:
-        talk(f"nothing to do: {made.reason.removeprefix('nothing to do: ')}; nothing was written")
+        talk(f"nothing to do: {made.reason}; nothing was written")
         if given.json:
             write_json(report_of(session, made, made.tokens_after, None, None))
         return ExitCode.DONE

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from context_tui.session.jsontext import utf8_len
+from context_tui.session.sizes import tokens_of_bytes
 from context_tui.summarizer.events import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message
 from context_tui.summarizer.wire import blocks_of
@@ -148,7 +149,7 @@ def _new(found: Any, said: str) -> list[str]:
 
 
 def _smaller(summary: str, said: str) -> Check:
-    before, after = utf8_len(said) // 4, utf8_len(summary) // 4
+    before, after = tokens_of_bytes(utf8_len(said)), tokens_of_bytes(utf8_len(summary))
     detail = f"about {after} of {before} tokens"
     return Check("smaller", after < before, "warning", detail)
 

@@ -8,9 +8,9 @@ import time
 import pytest
 from textual.widgets import Static
 
-from context_tui.policies.registry import plan
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.summarizer.prompt import DEFECT_SECTIONS
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply.face import Phase
 from context_tui.tui.screens.reading import ReadingPane

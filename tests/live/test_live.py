@@ -6,18 +6,20 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from context_tui.policies import agent_sdk_compact, defect_compact
 from context_tui.summarizer.checks import check
 from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key, Kind
 from context_tui.summarizer.events import Event, Text
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS, agent_sdk_request, defect_request
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizing import request_of
 
 from .conftest import KEY, LiveServer, StartServer
 
@@ -106,9 +108,10 @@ def cancelled_after(asked: Endpoint, request: SummaryRequest, wait: float | None
 
 
 def test_a_real_summary_streams(start: StartServer) -> None:
-    for make, names in ((defect_request, DEFECT_SECTIONS), (agent_sdk_request, SDK_SECTIONS)):
+    for prompt in (defect_compact.PROMPT, agent_sdk_compact.PROMPT):
+        names = prompt.sections
         server = start("--grammar", headings(*names))
-        request = defect_request(HEAD, "old", [], 400) if make is defect_request else agent_sdk_request(HEAD, 400)
+        request = request_of(replace(prompt, max_tokens=400), HEAD, "old")
         for kind in KINDS:
             times: list[float] = []
             started = time.monotonic()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
 from context_tui.summarizer.checks import Check, check
 from context_tui.summarizer.events import Usage
-from context_tui.summarizer.prompt import DEFECT_SECTIONS
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix src/auth.py and /srv/app/config/prod.yaml, see https://x.test/a/b/c.html. " * 20},

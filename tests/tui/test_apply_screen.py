@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
-from context_tui.policies.registry import plan
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks import Check
 from context_tui.tui.screens.apply import ApplyScreen, Drafts

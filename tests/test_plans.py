@@ -80,7 +80,8 @@ def recording() -> Recording:
     for turn in range(5):
         made.user(f"question {turn} " * 9)
         write = call(f"c{turn}", "Write", file_path=f"{turn}.py", content="line\n" * 99)
-        made.assistant(thinking("let me see " * 20, "signed"), write)
+        made.assistant(thinking("let me see " * 20, "signed"), id=f"m{turn}")
+        made.assistant(write, id=f"m{turn}")
         made.results(result(f"c{turn}", f"secret {turn} " * 60))
         made.assistant(text(f"answer {turn} " * 7))
     return made

@@ -19,15 +19,13 @@ from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.markers import SDK_SUMMARY
 from context_tui.session.session import Message
 from context_tui.summarizer import secrets
-from context_tui.summarizer.checks import Check, check
+from context_tui.summarizer.checks import Check, check_summary
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.prompt import agent_sdk_request, defect_request
-from context_tui.summarizer.reply import Summary
-from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.reply import Event, Summary, Usage
+from context_tui.summarizer.request import SummaryRequest, cleaned
 from context_tui.summarizer.settings import resolve
-from context_tui.summarizer.wire import cleaned
 from context_tui.tokens import estimate
 
 if TYPE_CHECKING:
@@ -88,11 +86,11 @@ class Prepared:
         An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
         """
         if not summary.model:
-            return [replace(each, severity="warning") for each in check(text, self.head)]
+            return [replace(each, severity="warning") for each in check_summary(text, self.head)]
         if edited:
-            return check(text, self.head)
+            return check_summary(text, self.head)
         request = self.request
-        return check(
+        return check_summary(
             text, self.head, summary.usage, summary.stop_reason, request.sections, max_tokens=request.max_tokens
         )
 

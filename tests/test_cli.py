@@ -18,8 +18,7 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
-from context_tui.summarizer.events import Usage
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Summary, Usage
 from tests.formats.recordings import Recording, call, result, text, usage
 
 ESC = "\x1b[31m\x1b]0;title\x07"

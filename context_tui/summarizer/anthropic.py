@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
-from context_tui.summarizer.events import Event, ReplyModel, Stop, Thinking, Usage
-from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.wire import cleaned, declared_tools
+from context_tui.summarizer.reply import Event, ReplyModel, Stop, Thinking, Usage
+from context_tui.summarizer.request import SummaryRequest, cleaned, declared_tools
 
 VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""

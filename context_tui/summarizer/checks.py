@@ -12,9 +12,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.summarizer.events import CUT_REASONS, Usage
-from context_tui.summarizer.request import Message
-from context_tui.summarizer.wire import blocks_of
+from context_tui.summarizer.reply import CUT_REASONS, Usage
+from context_tui.summarizer.request import Message, blocks_of
 
 REPEATS = 3
 """A line that stands this often is a loop."""
@@ -50,7 +49,7 @@ class Check:
     detail: str
 
 
-def check(
+def check_summary(
     summary: str,
     head_messages: list[Message],
     usage: Usage | None = None,

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.events import Event, Failure, Text, Usage
 from context_tui.summarizer.failures import one_line
+from context_tui.summarizer.reply import Event, Failure, Text, Usage
 from context_tui.summarizer.sse import Parser, ServerEvent
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

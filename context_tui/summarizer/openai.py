@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
-from context_tui.summarizer.events import Event, ReplyModel, Stop, Text, Thinking, Usage
-from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import body_text, cleaned, declared_tools, json_text
+from context_tui.summarizer.reply import Event, ReplyModel, Stop, Text, Thinking, Usage
+from context_tui.summarizer.request import Message, SummaryRequest, body_text, cleaned, declared_tools, json_text
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import json_text
+from context_tui.summarizer.request import Message, SummaryRequest, json_text
 
 DEFECT_SECTIONS = (
     "Goal",

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from context_tui.summarizer.request import Message
-from context_tui.summarizer.wire import json_text
+from context_tui.summarizer.request import Message, json_text
 
 
 def _shape(kind: str, start: str, rest: str) -> tuple[str, re.Pattern[str]]:

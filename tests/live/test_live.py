@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from context_tui.summarizer.checks import check
+from context_tui.summarizer.checks import check_summary
 from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key, Kind
-from context_tui.summarizer.events import Event, Text
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS, agent_sdk_request, defect_request
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
 
 from .conftest import KEY, LiveServer, StartServer
@@ -120,7 +119,7 @@ def test_a_real_summary_streams(start: StartServer) -> None:
             assert summary.usage.context_tokens > 50
             assert (summary.usage.output_tokens or 0) > 20
             assert summary.model
-            for result in check(summary.text, HEAD, summary.usage, summary.stop_reason, request.sections, 400):
+            for result in check_summary(summary.text, HEAD, summary.usage, summary.stop_reason, request.sections, 400):
                 assert result.ok or result.name in ("smaller", "no loop"), result
 
 

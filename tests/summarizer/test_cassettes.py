@@ -18,10 +18,9 @@ from context_tui.summarizer.anthropic import AnthropicDecoder
 from context_tui.summarizer.client import summarize
 from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest
 
 CASSETTES = Path(__file__).parents[1] / "cassettes"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from context_tui.summarizer.checks import Check, check
-from context_tui.summarizer.events import Usage
+from context_tui.summarizer.checks import Check, check_summary
 from context_tui.summarizer.prompt import DEFECT_SECTIONS
+from context_tui.summarizer.reply import Usage
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix src/auth.py and /srv/app/config/prod.yaml, see https://x.test/a/b/c.html. " * 20},
@@ -53,7 +53,7 @@ GOOD = """\
 
 def checked(summary: str = GOOD, **more: Any) -> dict[str, Check]:
     more = {"usage": Usage(10, None, None, 100), "stop_reason": "end_turn", "sections": DEFECT_SECTIONS, **more}
-    checks = check(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
+    checks = check_summary(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
     return {entry.name: entry for entry in checks}
 
 
@@ -121,7 +121,7 @@ def test_loops() -> None:
 def test_template_text(text: str) -> None:
     assert failed(f"{GOOD}- {text}\n") == {"no template text": f"left in: {text}"}
     said: list[dict[str, Any]] = [*HEAD, {"role": "user", "content": text}]
-    assert all(entry.ok for entry in check(f"{GOOD}- {text}\n", said))  # it is what they talk about
+    assert all(entry.ok for entry in check_summary(f"{GOOD}- {text}\n", said))  # it is what they talk about
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_hostile_text_takes_no_time() -> None:
         "x-" * 30_000,
         "\n" * 50_000,
     ):
-        check(text, HEAD)
+        check_summary(text, HEAD)

@@ -14,12 +14,10 @@ import httpx
 import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.summarizer.client import stream, summarize, summarize_with_fallback
-from context_tui.summarizer.connection import connect
+from context_tui.summarizer.client import connect, stream, summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key
-from context_tui.summarizer.events import Event, Note, ReplyModel, Text
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Note, ReplyModel, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
 
 SECRET = "sk-test-0123456789abcdef"

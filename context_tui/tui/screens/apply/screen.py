@@ -14,8 +14,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.sanitize import sanitize
 from context_tui.session.session import Session
-from context_tui.summarizer.events import Event, Note, Thinking
-from context_tui.summarizer.reply import Reply, Summary
+from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, objections, prepare, write
 from context_tui.tui.screens.apply import words
 from context_tui.tui.screens.apply.background import in_background

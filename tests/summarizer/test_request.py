@@ -9,10 +9,9 @@ import pytest
 
 from context_tui.summarizer import anthropic, openai
 from context_tui.summarizer.anthropic import AnthropicDecoder
-from context_tui.summarizer.events import Event, Failure, ReplyModel, Stop, Text, Thinking, Usage
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import declared_tools, encode, safe_id
+from context_tui.summarizer.reply import Event, Failure, ReplyModel, Stop, Text, Thinking, Usage
+from context_tui.summarizer.request import Message, SummaryRequest, declared_tools, encode, safe_id
 
 READ = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object", "properties": {"path": {}}}}
 HISTORY: list[Message] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,15 @@ from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.markers import SDK_SUMMARY
 from context_tui.session.session import Message
-from context_tui.summarizer import secrets
 from context_tui.summarizer.checks import Check, check_summary
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.extract import extract
+from context_tui.summarizer.masking import mask
+from context_tui.summarizer.payload import suspected_secrets
 from context_tui.summarizer.prompt import agent_sdk_request, defect_request
 from context_tui.summarizer.reply import Event, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest, cleaned
+from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve
 from context_tui.tokens import estimate
 
@@ -59,11 +61,10 @@ class Prepared:
 
     Attributes:
         head: the messages that will be summarised, as the runtime prepares them (before pair repair).
-        request: what a model is asked; with secrets masked when ``masked``.
+        previous: the body of the summary that the head holds, if it holds one.
+        request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
         repairs: what had to be changed so that a provider accepts the head.
         tokens: estimated tokens of the request (bytes/4).
-        secrets: suspected secrets in the request by kind.
-        masked: whether they are masked in what is sent, and in an extract.
     """
 
     head: list[Message]
@@ -71,14 +72,31 @@ class Prepared:
     request: SummaryRequest
     repairs: tuple[str, ...]
     tokens: int
-    secrets: Mapping[str, int]
-    masked: bool
-    _plain: SummaryRequest
-    _hidden: SummaryRequest
+    _masks: dict[str, tuple[list[Message], Mapping[str, int]]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def masked(self) -> bool:
+        """Whether suspected secrets are masked in what is sent, and in an extract."""
+        return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> Prepared:
         """The same with suspected secrets masked, or not."""
-        return replace(self, request=self._hidden if masked else self._plain, masked=masked)
+        return replace(self, request=replace(self.request, mask_secrets=masked))
+
+    def secrets(self, kind: str) -> Mapping[str, int]:
+        """How many suspected secrets of each kind are in exactly what a summarizer of *kind* is sent, or reads."""
+        return self._mask(kind)[1]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the request to look at, with their secrets masked when ``masked``."""
+        return self._mask(EXTRACT)[0] if self.masked else self.request.messages
+
+    def _mask(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
+        if kind not in self._masks:
+            own = kind == EXTRACT
+            self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
+        return self._masks[kind]
 
     def check(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
         """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
@@ -95,7 +113,7 @@ class Prepared:
         )
 
 
-def prepare(plan: Plan, *, mask: bool = True) -> Prepared:
+def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
     """Put together what is asked for a plan's summary: agent-sdk's transcript, or else defect's head and prompt.
 
     Raises:
@@ -109,10 +127,8 @@ def prepare(plan: Plan, *, mask: bool = True) -> Prepared:
     else:
         repaired, repairs = repair(head)
         request = defect_request(repaired, previous, plan.session.content.tools())
-    masked, found = secrets.mask(request.messages)
-    hidden = replace(request, messages=masked)
-    prepared = Prepared(head, previous, request, tuple(repairs), _tokens(request), found, False, request, hidden)
-    return prepared.with_masking(mask)
+    request = replace(request, mask_secrets=mask_secrets)
+    return Prepared(head, previous, request, tuple(repairs), _tokens(request))
 
 
 def choose(
@@ -162,7 +178,7 @@ async def write(
         started = time.monotonic()
         text = extract(prepared.head, prepared.previous)
         if prepared.masked:
-            text = secrets.mask_text(text)[0]
+            text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)
     from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
 
@@ -188,14 +204,14 @@ def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
     first = summarizer.endpoints[0]
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.host}"]
     lines += [f"if that fails: {other.model} at {other.host}" for other in summarizer.endpoints[1:]]
-    if prepared.secrets:
-        lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {kinds(prepared)}")
+    if found := prepared.secrets(summarizer.kind):
+        lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {counted(found)}")
     return lines
 
 
-def kinds(prepared: Prepared) -> str:
-    """The suspected secrets in words: ``2 AWS key id, 1 password``."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(prepared.secrets.items()))
+def counted(secrets: Mapping[str, int]) -> str:
+    """Suspected secrets in words: ``2 AWS key id, 1 password``."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 
 def _sdk_limit(plan: Plan) -> int:

@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _summary(made: Plan, given: argparse.Namespace) -> Written:
     """Have the summary written; what is about to be sent goes to stderr first."""
-    prepared = prepare(made, mask=given.mask_secrets)
+    prepared = prepare(made, mask_secrets=given.mask_secrets)
     summarizer = choose(made, given.summarizer, given.model, given.base_url)
     for line in notice(summarizer, prepared):
         talk(line)

@@ -13,11 +13,10 @@ VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""
 
 
-def body(request: SummaryRequest, model: str) -> dict[str, Any]:
-    """The request as a JSON object: streaming, tools declared but not to be called, thinking off."""
+def body(request: SummaryRequest) -> dict[str, Any]:
+    """The request as a JSON object, but for its model: streaming, tools declared but not to be called, thinking off."""
     tools, _ = declared_tools(request)
     return {
-        "model": model,
         "max_tokens": request.max_tokens,
         "stream": True,
         "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default

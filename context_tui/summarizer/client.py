@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import httpx
 
@@ -15,8 +15,9 @@ from context_tui.summarizer import anthropic, openai
 from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.failures import CallFailed, one_line, server_error, status_failure
+from context_tui.summarizer.payload import payload
 from context_tui.summarizer.reply import Event, Failure, Note, Reply, Summary
-from context_tui.summarizer.request import SummaryRequest, declared_tools, encode
+from context_tui.summarizer.request import SummaryRequest, declared_tools
 
 CONNECT_TIMEOUT = 10.0
 """Seconds until a server that does not take the connection counts as unreachable."""
@@ -47,10 +48,11 @@ async def stream(
     while limits:
         limit = limits.pop(0)
         decoder = anthropic.AnthropicDecoder() if endpoint.kind == "anthropic" else openai.OpenAIDecoder()
+        sent = await asyncio.to_thread(payload, endpoint, request, limit)  # masking a long history takes a while
         try:
             async with (
                 connect(endpoint, transport) as client,
-                client.stream("POST", endpoint.url, content=_body(endpoint, request, limit)) as response,
+                client.stream("POST", endpoint.url, content=sent) as response,
             ):
                 if response.status_code == 200:
                     async with aclosing(_events(response, decoder, endpoint)) as events:
@@ -129,15 +131,6 @@ async def summarize_with_fallback(
     last = failures[-1]
     text = " | then: ".join(str(failed) for failed in failures)
     raise CallFailed(last.kind, text, last.partial)
-
-
-def _body(endpoint: Endpoint, request: SummaryRequest, limit: str) -> bytes:
-    body: dict[str, Any]
-    if endpoint.kind == "anthropic":
-        body = anthropic.body(request, endpoint.model)
-    else:
-        body = openai.body(request, endpoint.model, limit)
-    return encode(body)
 
 
 async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint) -> AsyncGenerator[Event, None]:

@@ -13,15 +13,14 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""
 
 
-def body(request: SummaryRequest, model: str, limit: str = LIMITS[0]) -> dict[str, Any]:
-    """The request as a JSON object: streaming with usage, tools declared but not to be called.
+def body(request: SummaryRequest, limit: str = LIMITS[0]) -> dict[str, Any]:
+    """The request as a JSON object, but for its model: streaming with usage, tools declared but not to be called.
 
     There is no portable way to turn reasoning off; what a server sends of it is counted and dropped.
     """
     tools, _ = declared_tools(request)
     system = [{"role": "system", "content": request.system}] if request.system else []
     return {
-        "model": model,
         limit: request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},

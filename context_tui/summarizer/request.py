@@ -7,13 +7,12 @@ fields that the strictest server accepts. Pairs of calls and results are the cal
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from context_tui.errors import SummarizerError
 from context_tui.session.jsontext import compact_json
+from context_tui.summarizer.secrets import find
 
 Message = dict[str, Any]
 """``{"role": "user" | "assistant", "content": text or list of Anthropic-shaped blocks}``."""
@@ -30,6 +29,7 @@ class SummaryRequest:
             declared so that the tool history is valid; the model may call none of them.
         max_tokens: the most the reply may use.
         sections: headings that a complete reply holds, in order; empty when none are asked for.
+        mask_secrets: whether what looks like a secret is masked in what is sent.
     """
 
     system: str | None
@@ -37,24 +37,13 @@ class SummaryRequest:
     tools: list[dict[str, Any]]
     max_tokens: int
     sections: tuple[str, ...] = ()
+    mask_secrets: bool = False
 
 
 NAME_LENGTH = 64
 """OpenAI's limit on the length of a tool's name; Anthropic allows more."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-
-
-def encode(body: dict[str, Any]) -> bytes:
-    """The body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
-
-    Raises:
-        SummarizerError: something in it is nested too deeply.
-    """
-    try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    except RecursionError:
-        raise SummarizerError("the history holds JSON nested too deeply to be sent; use the extract instead") from None
 
 
 def json_text(value: Any, *, sort_keys: bool = False) -> str:
@@ -141,7 +130,11 @@ def safe_id(value: object) -> str:
 
 def safe_name(value: object) -> str:
     """A tool name that every provider accepts."""
-    return _UNSAFE.sub("_", str(value or ""))[:NAME_LENGTH] or "unnamed"
+    text = str(value or "")
+    safe = _UNSAFE.sub("_", text)[:NAME_LENGTH]
+    if safe != text and find(text):  # changed, it would no longer be seen to hold a secret
+        return safe_id(text)
+    return safe or "unnamed"
 
 
 def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:

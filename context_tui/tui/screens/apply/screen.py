@@ -96,7 +96,7 @@ class ApplyScreen(Choosing):
 
     async def _read(self) -> None:
         try:
-            self.prepared = await in_background(lambda: prepare(self.plan))
+            self.prepared = await in_background(lambda: _prepared(self.plan))
         except (Error, OSError, ValueError) as error:
             self._say(f"✗ the head cannot be read: {error}", "error")
             return
@@ -128,7 +128,7 @@ class ApplyScreen(Choosing):
             case "retry":
                 return phase in (Phase.DONE, Phase.FAILED) and usable
             case "mask":
-                return resting and bool(self.prepared and self.prepared.secrets)
+                return resting and bool(self.prepared and self.prepared.secrets(self.kind))
             case "next_summarizer" | "choose":
                 return resting or phase is Phase.READING
             case "model" | "url":
@@ -270,3 +270,11 @@ class ApplyScreen(Choosing):
             self.dismiss(apply(self.session, self.plan, draft.text))
         except Error as error:
             self._say(f"✗ {error}", "error")
+
+
+def _prepared(plan: Plan) -> Prepared:
+    """What a plan's summary needs; its secrets are counted now, and not while a key waits."""
+    made = prepare(plan)
+    for kind in KINDS:
+        made.secrets(kind)
+    return made

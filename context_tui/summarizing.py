@@ -202,8 +202,8 @@ def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
-    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.host}"]
-    lines += [f"if that fails: {other.model} at {other.host}" for other in summarizer.endpoints[1:]]
+    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
+    lines += [f"if that fails: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
     if found := prepared.secrets(summarizer.kind):
         lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {counted(found)}")
     return lines

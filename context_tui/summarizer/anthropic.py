@@ -33,6 +33,8 @@ class AnthropicDecoder(Decoder):
     delta is taken for what it says of itself, and its index says where it belongs.
     """
 
+    api = "anthropic"
+
     def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
         match data.get("type"):
             case "message_start":

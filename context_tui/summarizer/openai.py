@@ -69,6 +69,8 @@ def _image(source: dict[str, Any]) -> dict[str, Any]:
 class OpenAIDecoder(Decoder):
     """The reply's events. A finish reason or ``[DONE]`` completes it; usage comes after the finish reason."""
 
+    api = "openai"
+
     def __init__(self) -> None:
         super().__init__()
         self._model = ""

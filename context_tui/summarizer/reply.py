@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from context_tui.summarizer.failures import SHORTEN, CallFailed, described, in_words, one_line
+from context_tui.summarizer.endpoint import Endpoint
+from context_tui.summarizer.failures import SHORTEN, CallFailed, described, in_words, one_line, web_page_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,11 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reply broke: an ``error`` was reported in it, it is ``malformed``, or it was ``cut``: it just ended.
+    """The reply broke.
 
     Attributes:
-        kind: one of the three.
+        kind: an ``error`` was reported in it, it is ``malformed``, a ``web_page``, in the format of the ``other_api``,
+            or it was ``cut``: it just ended.
         type: the server's name for the error, if it gave one.
         message: the server's text, unsanitised.
     """
@@ -146,22 +148,22 @@ class Reply:
         """The text so far, block after block."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
-    def check(self, host: str, model: str, max_tokens: int, seconds: float) -> Summary:
+    def check(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
         """Check the whole reply, and give it back as a summary.
 
         Args:
-            host: where it came from, for messages.
-            model: the model that was asked for.
+            endpoint: who was asked.
             max_tokens: the limit that was asked for; servers have called replies that reached it complete.
             seconds: how long it took.
 
         Raises:
             CallFailed: the reply broke, was refused, is empty, or is cut.
         """
+        host = endpoint.host
         text, hidden = _without_thinking(self.text.strip())
         thinking = self._thinking + hidden
         if self._failure is not None:
-            raise self._broken(host, self._failure, text)
+            raise self._broken(endpoint, self._failure, text)
         if self._stop == "refusal":
             raise CallFailed("refusal", f"the model at {host} refused to summarise this; try another model", text)
         if self._stop in TOOL_REASONS:
@@ -179,15 +181,24 @@ class Reply:
             count = f" after {output} tokens" if output is not None else ""
             remedy = "allow more tokens, or use a model with a larger window"
             raise CallFailed("cut", f"the summary from {host} was cut at a limit{count} ({self._stop}); {remedy}", text)
-        return Summary(text, self._model or model, self._usage, self._stop, seconds, thinking, tuple(self._notes))
+        return Summary(
+            text, self._model or endpoint.model, self._usage, self._stop, seconds, thinking, tuple(self._notes)
+        )
 
-    def _broken(self, host: str, failure: Failure, text: str) -> CallFailed:
+    def _broken(self, endpoint: Endpoint, failure: Failure, text: str) -> CallFailed:
+        host = endpoint.host
         said = f": {one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
             told = in_words(host, described(failure.type, failure.message), text)
             return told or CallFailed("error", f"{host} reported an error in its reply{said}; try again", text)
+        if failure.kind == "web_page":
+            return web_page_failure(endpoint)
+        if failure.kind == "other_api":
+            other = endpoint.other_kind
+            what = f"{host} answers in the format of the other API"
+            return CallFailed("wrong_api", f"{what}; use the summarizer {other}, or check the base URL", text)
         if failure.kind == "malformed":
-            remedy = "check the base URL and the kind of endpoint"
+            remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
             return CallFailed("malformed", f"the answer of {host} is not what was asked for{said}; {remedy}", text)
         if not text and not self._model and not self._thinking:
             return CallFailed("empty", f"{host} sent an empty answer; the prompt may be too long for it: {SHORTEN}")

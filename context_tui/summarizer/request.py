@@ -152,7 +152,8 @@ def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[
     missing = sorted({safe_name(block.get("name")) for block in called} - declared.keys())
     for name in missing:
         declared[name] = {"name": name, "description": "A tool of the recorded session.", "input_schema": _anything()}
-    notes = [f"no schema in the session for {', '.join(missing)}: declared by name only"] if missing else []
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    notes = [f"no schema in the session for {', '.join(missing[:5])}{more}: declared by name only"] if missing else []
     return list(declared.values()), notes
 
 

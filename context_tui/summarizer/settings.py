@@ -6,7 +6,8 @@ Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_
     [summarizer.anthropic]
     model = "claude-haiku-4-5"
     base_url = "http://localhost:8080"
-    read_timeout = 600
+    read_timeout = 600      # seconds without a byte until the server counts as hung
+    total_timeout = 3600    # seconds until the call is given up
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from typing import Any, NoReturn, get_args
 from urllib.parse import urlsplit
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, Endpoint, Key, Kind
+from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key, Kind
+from context_tui.summarizer.proxy import proxy_for
 
 __all__ = ["Endpoint", "config_path", "resolve"]
 
 _MODELS: Mapping[Kind, str] = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5-mini"}
 _URLS: Mapping[Kind, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
-_FILE_KEYS = ("model", "base_url", "read_timeout")
+_FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
 
 
@@ -40,6 +42,8 @@ def resolve(
 ) -> Endpoint:
     """The endpoint that flags, environment and configuration file name together.
 
+    An address that is named but empty is an error: it was meant to be another one than the service's own.
+
     Args:
         kind: ``anthropic`` or ``openai``.
         model: the flag, if given.
@@ -48,7 +52,8 @@ def resolve(
         config: the configuration file; by default the one that the environment names.
 
     Raises:
-        SummarizerError: an unknown kind, an unusable URL, key or file, or no key for a service that wants one.
+        SummarizerError: an unknown kind, an empty or unusable URL, model, proxy, key or file, or no key for a service
+            that wants one.
     """
     if kind not in get_args(Kind):
         raise SummarizerError(f"no summarizer is called {kind!r}; there are {', '.join(get_args(Kind))}")
@@ -56,7 +61,9 @@ def resolve(
     environ = os.environ if environ is None else environ
     filed = _from_file(config, environ).get(chosen, {})
     prefix = chosen.upper()
-    named_url = base_url or _variable(environ, f"{prefix}_BASE_URL") or filed.get("base_url")
+    if model is not None and not model.strip():
+        raise SummarizerError("the name of the model is empty; give one, or leave --model out")
+    named_url = _named_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
     url = _checked_url(named_url or _URLS[chosen])
     variable, key = _key(chosen, environ)
     if key is None and named_url is None:
@@ -68,7 +75,9 @@ def resolve(
         model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or _MODELS[chosen],
         key=key,
         read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
+        total_timeout=float(filed.get("total_timeout", TOTAL_TIMEOUT)),
         bearer=variable != "ANTHROPIC_API_KEY" and key is not None,
+        proxy=proxy_for(url, environ),
     )
 
 
@@ -78,6 +87,17 @@ def config_path(environ: Mapping[str, str]) -> Path:
         return Path(named)
     home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
     return Path(home) / "context-tui" / "config.toml"
+
+
+def _named_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
+    """The address that the flag or else the variable names; nothing when neither is given."""
+    for name, url in (("--base-url", flag), (variable, environ.get(variable))):
+        if url is not None:
+            if not url.strip():
+                remedy = f"give an address like http://localhost:8080, or leave {name} out"
+                raise SummarizerError(f"{name} is empty; {remedy}")
+            return url
+    return ""
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str:
@@ -139,7 +159,7 @@ def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
             raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
             _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
-        if name == "read_timeout":
+        if name in ("read_timeout", "total_timeout"):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise SummarizerError(f"{path}: {where}.{name} is not a number of seconds above 0; correct it")
         elif not isinstance(value, str) or not value.strip():

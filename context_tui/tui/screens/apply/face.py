@@ -111,7 +111,7 @@ class ApplyFace(ModalScreen[Session | None]):
             return sanitize("\n\n".join(filter(None, (first, words.kept(self._kept)))))
         if self.phase is Phase.READING:
             return "Reading the head…"
-        host = self.chosen.endpoints[0].host if self.chosen.endpoints else ""
+        host = self.chosen.endpoints[0].destination if self.chosen.endpoints else ""
         if not host:
             text = f"{self._cancelled}; enter writes it again." if self._cancelled else "Enter writes it."
         elif self._cancelled:

@@ -47,7 +47,7 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
         return "extract: quotations picked by rules, here; nothing is sent"
     much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
     then = "".join(f", else {other.model}" for other in chosen.endpoints[1:])
-    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].host}{then}")
+    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
 def secrets(prepared: Prepared | None, kind: str) -> str:

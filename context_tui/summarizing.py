@@ -120,7 +120,7 @@ def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
         PlanError: the plan summarises nothing.
     """
     if plan.session is None or plan.insert is None or not plan.cut:
-        raise PlanError(f"{plan.policy} summarises nothing here")
+        raise PlanError(f"{plan.policy} has nothing to summarise here")
     head, previous, repairs = plan.head, plan.previous_summary, list[str]()
     if plan.insert.prefix == SDK_SUMMARY:
         request = agent_sdk_request(head, _sdk_limit(plan))
@@ -192,7 +192,7 @@ def write_blocking(
     return asyncio.run(write(summarizer, prepared, on_event))
 
 
-def objections(checks: Iterable[Check]) -> list[Check]:
+def blocking_checks(checks: Iterable[Check]) -> list[Check]:
     """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
@@ -203,9 +203,9 @@ def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
         return []
     first = summarizer.endpoints[0]
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
-    lines += [f"if that fails: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
+    lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
     if found := prepared.secrets(summarizer.kind):
-        lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {counted(found)}")
+        lines.append(f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {counted(found)}")
     return lines
 
 

@@ -378,6 +378,16 @@ def test_a_failing_endpoint_is_exit_3(run: Run, session: Path, tmp_path: Path, m
     assert not (tmp_path / "out").exists()
 
 
+def test_an_empty_address_is_not_the_services_own(
+    run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k-secret-4711")
+    given = ("-P", "defect-compact", "-o", tmp_path / "out", "--summarizer", "openai")
+    code, out, err = run("apply", session, *given, "--base-url", "")
+    assert (code, out) == (3, "") and "--base-url is empty" in one_line(err)
+    assert not (tmp_path / "out").exists()
+
+
 # -- what there is
 
 

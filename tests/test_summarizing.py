@@ -15,7 +15,7 @@ from context_tui.policies.registry import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import LABEL
 from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS
-from context_tui.summarizing import KINDS, choose, counted, notice, objections, prepare, write, write_blocking
+from context_tui.summarizing import KINDS, blocking_checks, choose, counted, notice, prepare, write, write_blocking
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
 
 
@@ -96,11 +96,11 @@ def test_a_models_summary_is_objected_to_and_an_extract_warned_about(edited: boo
     extract = write_blocking(choose(made), prepared)
     loop = "- the same line\n" * 5
     found = prepared.check(loop, extract, edited=edited)
-    assert objections(found) == []
+    assert blocking_checks(found) == []
     assert [(each.name, each.severity) for each in found if not each.ok] == [("no loop", "warning")]
-    assert [each.name for each in objections(prepared.check(loop, replace(extract, model="m"), edited=edited))] == [
-        "no loop"
-    ]
+    assert [
+        each.name for each in blocking_checks(prepared.check(loop, replace(extract, model="m"), edited=edited))
+    ] == ["no loop"]
 
 
 def test_what_would_be_sent_is_told_first() -> None:
@@ -110,7 +110,15 @@ def test_what_would_be_sent_is_told_first() -> None:
     told = notice(summarizer, prepare(made, mask_secrets=False))
     assert [line.split(" to ")[-1] for line in told[:1]] == ["asked at localhost:9"]
     assert "own at localhost:9" in told[1]
-    assert "sent as they are" in told[2]
+    assert "NOT masked" in told[2]
+
+
+def test_the_proxy_is_told_too() -> None:
+    _, made = planned()
+    environ = {"ANTHROPIC_BASE_URL": "http://far.test", "HTTP_PROXY": "http://bob:hush@proxy.test:3128"}
+    told = notice(choose(made, "anthropic", environ=environ), prepare(made))
+    assert told[0].endswith(" at far.test through the proxy proxy.test:3128")
+    assert "hush" not in "".join(told)
 
 
 @pytest.mark.parametrize("model", ["", "<synthetic>", "asked"])
@@ -140,7 +148,7 @@ def test_a_models_summary_is_checked_against_what_was_asked() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     session, _ = planned()
-    with pytest.raises(PlanError, match="summarises nothing"):
+    with pytest.raises(PlanError, match="nothing to summarise"):
         prepare(plan(session, "defect-microcompact"))
     _, made = planned()
     with pytest.raises(SummarizerError, match="no key"):

@@ -95,11 +95,11 @@ def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lack
     if stop_reason in CUT_REASONS:
         detail = f"the model was stopped: {stop_reason}"
     elif used is not None and max_tokens is not None and used >= max_tokens:
-        detail = f"{used} tokens written, all that were allowed"
+        detail = f"{used} tokens written, which is the limit"
     elif lacks_end:
-        detail = "it breaks off before the last section"
+        detail = "it stops before the last section"
     else:
-        return Check("not cut", True, "error", stop_reason or "nothing says so")
+        return Check("not cut", True, "error", stop_reason or "no stop reason reported")
     return Check("not cut", False, "error", detail)
 
 

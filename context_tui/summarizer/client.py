@@ -19,7 +19,7 @@ from context_tui.summarizer.failures import (
     is_web_page,
     not_tls_failure,
     one_line,
-    server_error,
+    parse_error_body,
     speaks_tls_failure,
     status_failure,
     total_timeout_failure,
@@ -73,7 +73,7 @@ async def stream(
                             yield event
                     return
                 text = endpoint.redacted((await _read(response)).decode("utf-8", "replace"))
-                if not (limits and limits[0] in server_error(text).message):
+                if not (limits and limits[0] in parse_error_body(text).message):
                     raise _refused(response, endpoint, text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             if decoder.complete:  # all was said before the connection broke
@@ -145,7 +145,7 @@ async def summarize_with_fallback(
         else:
             return replace(summary, notes=(*map(str, failures), *summary.notes))
     if not failures:
-        raise SummarizerError("no endpoint to ask; name a summarizer")
+        raise SummarizerError("no model to ask; choose a summarizer")
     last = failures[-1]
     text = " | then: ".join(str(failed) for failed in failures)
     raise CallFailed(last.kind, text, last.partial)
@@ -227,7 +227,7 @@ def connect(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> h
         )
     except (OSError, ValueError, ImportError) as error:  # a bad proxy or certificate setting of the environment
         remedy = "check the proxy and certificate variables"
-        message = f"no connection to {endpoint.host} can be set up ({one_line(str(error))}); {remedy}"
+        message = f"cannot set up a connection to {endpoint.host} ({one_line(str(error))}); {remedy}"
         raise CallFailed("unreachable", message) from None
 
 
@@ -235,7 +235,7 @@ def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> C
     """The failure that an exception of httpx means; *answered*: a response had begun."""
     host, said = endpoint.host, endpoint.redacted(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        what = f"{endpoint.destination} took no connection within {CONNECT_TIMEOUT:.0f} s"
+        what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
         hint = " (a port without TLS needs http://)" if endpoint.url.startswith("https://") else ""
         return CallFailed("unreachable", f"{what}; check the base URL{hint} and the network")
     if isinstance(error, httpx.TimeoutException):
@@ -255,8 +255,8 @@ def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> C
         if "SSL" in said:
             return CallFailed("tls", f"no secure connection to {host} ({one_line(said)}); check the base URL")
         if any(words in said for words in _UNRESOLVED):
-            return CallFailed("unresolved", f"there is no host {host}; check the base URL and the network")
-        return CallFailed("refused", f"{host} refuses the connection; start the server, or check the base URL")
+            return CallFailed("unresolved", f"host {host} not found; check the base URL and the network")
+        return CallFailed("refused", f"{host} refused the connection; start the server, or check the base URL")
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
         plain = endpoint.url.startswith("http://") and not answered
         if plain and said == "illegal request line":  # the first byte is no text: an alert, as TLS begins with
@@ -265,6 +265,6 @@ def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> C
         what = f"the connection to {host} broke before the reply was complete"
         return CallFailed("disconnected", f"{what}; try again{hint}")
     if isinstance(error, httpx.DecodingError):
-        return CallFailed("malformed", f"the answer of {host} cannot be decompressed; try again")
+        return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
     # What is left quotes what was sent (URLs, headers): the class alone must do.
-    return CallFailed("unreachable", f"the call of {host} failed ({type(error).__name__}); check the base URL")
+    return CallFailed("unreachable", f"the request to {host} failed ({type(error).__name__}); check the base URL")

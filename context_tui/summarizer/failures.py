@@ -66,21 +66,21 @@ def one_line(text: str, length: int = QUOTE_LENGTH) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-def server_error(body: str) -> ServerError:
+def parse_error_body(body: str) -> ServerError:
     """Read the body of an error, whatever its shape."""
     try:
         data = loads(body)
     except ValueError:
-        return described("", body)
+        return parse_error_message("", body)
     if not isinstance(data, dict):
-        return described("", body)
+        return parse_error_message("", body)
     error = data.get("error")
     details: dict[str, Any] = error if isinstance(error, dict) else data
     message = error if isinstance(error, str) else details.get("message") or details.get("detail") or ""
     # A code can say more than a type (context_length_exceeded), but is often just the status.
     code = details.get("code")
     kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
-    told = described(str(kind or ""), str(message))
+    told = parse_error_message(str(kind or ""), str(message))
     match details:
         case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
             0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
@@ -89,7 +89,7 @@ def server_error(body: str) -> ServerError:
     return told
 
 
-def described(type_: str, message: str) -> ServerError:
+def parse_error_message(type_: str, message: str) -> ServerError:
     """An error of this type and message, with the numbers that the message tells."""
     for pattern in _LIMITS:
         if found := pattern.search(message):
@@ -112,12 +112,12 @@ def web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
     """The failure that a web page means where a reply was expected."""
     code = "" if status == 200 else f" ({status})"
     what = f"{endpoint.host} answered with a web page{code}"
-    return CallFailed("malformed", f"{what}; is {endpoint.path} the path of its API? check the base URL")
+    return CallFailed("malformed", f"{what}; is {one_line(endpoint.path, 100)} the path of its API? check the base URL")
 
 
 def speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
     """The failure of plain HTTP that was sent to a port of TLS."""
-    return CallFailed("tls", f"{endpoint.host} wants a secure connection; use https:// in the base URL")
+    return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
 def not_tls_failure(endpoint: Endpoint) -> CallFailed:
@@ -127,12 +127,12 @@ def not_tls_failure(endpoint: Endpoint) -> CallFailed:
 
 def total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
     """The failure of a call that took too long as a whole."""
-    what = f"{endpoint.host} was not done within {endpoint.total_timeout:g} s"
+    what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
     remedy = "raise total_timeout in the configuration file, or use a faster model"
     return CallFailed("timeout", f"{what}; {remedy}", partial)
 
 
-def in_words(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
+def known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
     """The failures that a server's words tell, with whatever status they came; nothing for all others."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
@@ -141,7 +141,7 @@ def in_words(host: str, error: ServerError, partial: str = "") -> CallFailed | N
         return CallFailed("too_long", f"{what}; {SHORTEN}", partial)
     said = f" ({one_line(error.message)})" if error.message.strip() else ""
     if error.type in _LIMITED:
-        return CallFailed("rate_limited", f"{host} limits the rate of requests{said}; try again later", partial)
+        return CallFailed("rate_limited", f"rate limit of {host} reached{said}; try again later", partial)
     if error.type in _OVERLOADED:
         return CallFailed("overloaded", f"{host} is overloaded or not ready{said}; try again later", partial)
     return None
@@ -159,7 +159,7 @@ def status_failure(
         retry_after: the header of that name.
         location: the header of that name, without the key.
     """
-    host, error = endpoint.host, server_error(body)
+    host, error = endpoint.host, parse_error_body(body)
     page = is_web_page(body)
     quoted = "a web page" if page else one_line(error.message)
     said = f"{status}: {quoted}" if quoted else f"{status}"
@@ -170,12 +170,12 @@ def status_failure(
         to = f" to {one_line(location)}" if location else ""
         return CallFailed("redirect", f"{host} redirects{to} ({status}); give the final address as the base URL")
     if status == 407 and endpoint.proxy:
-        what = f"the proxy {endpoint.proxy.host} wants a user and a password ({said})"
-        return CallFailed("auth", f"{what} before it lets requests to {host} pass; set them in the proxy variable")
+        what = f"the proxy {endpoint.proxy.host} requires a user and a password ({said})"
+        return CallFailed("auth", f"{what} for requests to {host}; set them in the proxy variable")
     if page and 400 <= status < 500 and status not in (404, 405, 413, 429):
         return web_page_failure(endpoint, status)
     if status in (401, 403):
-        what, remedy = ("refused the key", "check") if endpoint.key else ("wants a key", "set")
+        what, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
         return CallFailed("auth", f"{host} {what} ({said}); {remedy} {endpoint.key_name}")
     if status == 404 and "model" in error.message.lower() and not page:
         model = one_line(endpoint.model, 100)
@@ -184,8 +184,8 @@ def status_failure(
         remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
         return CallFailed("not_found", f"{host} has nothing at {one_line(endpoint.path, 100)} ({said}); {remedy}")
     if status == 429:
-        return CallFailed("rate_limited", f"{host} limits the rate of requests ({said}); {wait}")
-    if told := in_words(host, error):
+        return CallFailed("rate_limited", f"rate limit of {host} reached ({said}); {wait}")
+    if told := known_failure(host, error):
         return told
     if status == 413:
         return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN}")

@@ -58,7 +58,7 @@ def _checked(name: str, url: str) -> str:
     except ValueError:
         valid = False
     if not valid:  # perhaps with a password in it: not to be repeated
-        raise SummarizerError(f"{name} is no address of a proxy; give one like http://proxy:3128, or unset it")
+        raise SummarizerError(f"{name} is not the address of a proxy; use one like http://proxy:3128, or unset it")
     return url
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.failures import SHORTEN, CallFailed, described, in_words, one_line, web_page_failure
+from context_tui.summarizer.failures import (
+    SHORTEN,
+    CallFailed,
+    known_failure,
+    one_line,
+    parse_error_message,
+    web_page_failure,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +174,22 @@ class Reply:
         if self._stop == "refusal":
             raise CallFailed("refusal", f"the model at {host} refused to summarise this; try another model", text)
         if self._stop in TOOL_REASONS:
-            remedy = "try again, or another model"
+            remedy = "try again, or use another model"
             raise CallFailed("tool_call", f"the model at {host} called a tool instead of summarising; {remedy}", text)
         output = self._usage.output_tokens
         cut = self._stop in CUT_REASONS or (output is not None and output >= max_tokens)
         after = f" within {max_tokens if output is None else output} tokens" if cut else ""
         if not text and thinking:
             remedy = "allow more tokens, or turn its thinking off"
-            raise CallFailed("thinking_only", f"the model at {host} only thought and wrote nothing{after}; {remedy}")
+            raise CallFailed(
+                "thinking_only", f"the model at {host} wrote only thinking and no summary{after}; {remedy}"
+            )
         if not text:
-            raise CallFailed("empty", f"the model at {host} answered with nothing; try again, or another model")
+            raise CallFailed("empty", f"the model at {host} returned no text; try again, or use another model")
         if cut:
             count = f" after {output} tokens" if output is not None else ""
             remedy = "allow more tokens, or use a model with a larger window"
-            raise CallFailed("cut", f"the summary from {host} was cut at a limit{count} ({self._stop}); {remedy}", text)
+            raise CallFailed("cut", f"the summary from {host} was cut off{count} ({self._stop}); {remedy}", text)
         return Summary(
             text, self._model or endpoint.model, self._usage, self._stop, seconds, thinking, tuple(self._notes)
         )
@@ -189,7 +198,7 @@ class Reply:
         host = endpoint.host
         said = f": {one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
-            told = in_words(host, described(failure.type, failure.message), text)
+            told = known_failure(host, parse_error_message(failure.type, failure.message), text)
             return told or CallFailed("error", f"{host} reported an error in its reply{said}; try again", text)
         if failure.kind == "web_page":
             return web_page_failure(endpoint)
@@ -199,9 +208,9 @@ class Reply:
             return CallFailed("wrong_api", f"{what}; use the summarizer {other}, or check the base URL", text)
         if failure.kind == "malformed":
             remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
-            return CallFailed("malformed", f"the answer of {host} is not what was asked for{said}; {remedy}", text)
+            return CallFailed("malformed", f"the reply of {host} is not a valid API response{said}; {remedy}", text)
         if not text and not self._model and not self._thinking:
-            return CallFailed("empty", f"{host} sent an empty answer; the prompt may be too long for it: {SHORTEN}")
+            return CallFailed("empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN}")
         return CallFailed("cut", f"the reply of {host} ended before it was complete; try again", text)
 
 

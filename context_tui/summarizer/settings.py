@@ -56,7 +56,7 @@ def resolve(
             that wants one.
     """
     if kind not in get_args(Kind):
-        raise SummarizerError(f"no summarizer is called {kind!r}; there are {', '.join(get_args(Kind))}")
+        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(get_args(Kind))}")
     chosen: Kind = "anthropic" if kind == "anthropic" else "openai"
     environ = os.environ if environ is None else environ
     filed = _from_file(config, environ).get(chosen, {})
@@ -68,7 +68,7 @@ def resolve(
     variable, key = _key(chosen, environ)
     if key is None and named_url is None:
         wanted = " or ".join(reversed(KEY_NAMES[chosen]))
-        raise SummarizerError(f"no key for {_URLS[chosen]}: set {wanted}, or name another server by its base URL")
+        raise SummarizerError(f"no key for {_URLS[chosen]}; set {wanted}, or give another server with --base-url")
     return Endpoint(
         kind=chosen,
         base_url=url,
@@ -110,7 +110,7 @@ def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
         if value := _variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.
             if not (value.isascii() and value.isprintable()):
-                raise SummarizerError(f"{name} holds characters that no key has; set it again")
+                raise SummarizerError(f"{name} contains characters that are invalid in a key; set it again")
             return name, Key(value)
     return "", None
 
@@ -123,9 +123,11 @@ def _checked_url(url: str) -> str:
         valid = False
         parts = urlsplit("")
     if "@" in parts.netloc or ("@" in url and not valid):  # perhaps a password: not to be repeated
-        raise SummarizerError("the base URL holds a user or a password; leave it out, keys come from the environment")
+        raise SummarizerError(
+            "the base URL contains a user or a password; remove it, and set the key in the environment"
+        )
     if not valid or not url.isprintable() or " " in url.strip():
-        raise SummarizerError(f"{url!r} is no base URL; give one like http://localhost:8080")
+        raise SummarizerError(f"invalid base URL {url!r}; use one like http://localhost:8080")
     return url.strip()
 
 
@@ -136,10 +138,12 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if config:
-            raise SummarizerError(f"{path} does not exist; it is named as the configuration file") from None
+            raise SummarizerError(
+                f"the configuration file {path} does not exist; create it, or name another one"
+            ) from None
         return {}
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise SummarizerError(f"{path} cannot be read as TOML ({error}); correct it") from None
+        raise SummarizerError(f"{path} is not valid TOML ({error}); fix it") from None
     for name in data:  # other tables belong to other parts of the program
         if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
             _unknown(path, name, ["summarizer"])
@@ -161,18 +165,18 @@ def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
             _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
         if name in ("read_timeout", "total_timeout"):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-                raise SummarizerError(f"{path}: {where}.{name} is not a number of seconds above 0; correct it")
+                raise SummarizerError(f"{path}: {where}.{name} must be a number of seconds above 0; fix it")
         elif not isinstance(value, str) or not value.strip():
-            raise SummarizerError(f"{path}: {where}.{name} is not a text; put it in quotes")
+            raise SummarizerError(f"{path}: {where}.{name} must be a string; put it in quotes")
 
 
 def _table(path: Path, where: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SummarizerError(f"{path}: {where} is not a table; write [{where}] and one setting a line below it")
+        raise SummarizerError(f"{path}: {where} must be a table; write [{where}], and one setting per line below it")
     return value
 
 
 def _unknown(path: Path, name: str, known: list[str]) -> NoReturn:
     near = get_close_matches(name, known, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    raise SummarizerError(f"{path}: {name} is not a setting; {hint}")
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
+    raise SummarizerError(f"{path}: unknown setting {name}; {hint}")

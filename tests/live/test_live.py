@@ -176,7 +176,7 @@ def test_a_server_that_hangs(start: StartServer, kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys(plain: LiveServer, kind: Kind) -> None:
     assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=Key("sk-wrong"))))
-    assert "wants a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
+    assert "requires a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     assert call(endpoint(plain, kind), short).text.startswith("Hello ")
     if kind == "anthropic":
@@ -204,4 +204,4 @@ def test_the_next_endpoint_is_asked(plain: LiveServer) -> None:
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     summary = asyncio.run(summarize_with_fallback([absent, endpoint(plain, "openai")], short))
     assert summary.text.startswith("Hello ")
-    assert "127.0.0.1:9 refuses the connection" in summary.notes[0]
+    assert "127.0.0.1:9 refused the connection" in summary.notes[0]

@@ -84,7 +84,7 @@ def test_empty() -> None:
     [
         ({"stop_reason": "max_tokens"}, "the model was stopped: max_tokens"),
         ({"stop_reason": "length"}, "the model was stopped: length"),
-        ({"max_tokens": 100}, "100 tokens written, all that were allowed"),
+        ({"max_tokens": 100}, "100 tokens written, which is the limit"),
     ],
 )
 def test_cut(more: dict[str, Any], detail: str) -> None:
@@ -94,7 +94,7 @@ def test_cut(more: dict[str, Any], detail: str) -> None:
 
 def test_a_missing_end_is_a_cut() -> None:
     cut = GOOD.partition("## Relevant")[0]
-    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it breaks off before the last section"}
+    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it stops before the last section"}
 
 
 def test_another_form_is_no_cut() -> None:

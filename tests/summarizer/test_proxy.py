@@ -63,7 +63,7 @@ def test_exceptions(exceptions: str, url: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("value", ["nonsense://x", "http://", "http://x:99999", "http://[x", "http://x\n"])
 def test_what_is_no_proxy(value: str) -> None:
-    with pytest.raises(SummarizerError, match="ALL_PROXY is no address of a proxy"):
+    with pytest.raises(SummarizerError, match="ALL_PROXY is not the address of a proxy"):
         used("http://x.test", ALL_PROXY=value.replace("\n", "\x00y"))
 
 

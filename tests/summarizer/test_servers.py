@@ -92,7 +92,7 @@ def test_an_endless_reply_has_a_time_limit() -> None:
 
     failed = fails(serve, total_timeout=0.5)
     assert (failed.kind, failed.partial) == ("timeout", "so far")
-    assert "was not done within 0.5 s; raise total_timeout" in str(failed)
+    assert "did not finish within 0.5 s; raise total_timeout" in str(failed)
 
 
 @pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "text/plain"])
@@ -146,7 +146,7 @@ def test_plain_http_to_a_port_of_tls(answer: bytes) -> None:
         await writer.drain()
 
     failed = fails(serve)
-    assert failed.kind == "tls" and "wants a secure connection; use https:// in" in str(failed)
+    assert failed.kind == "tls" and "requires TLS; use https:// in" in str(failed)
 
 
 def test_a_port_that_says_nothing_may_be_one_of_tls() -> None:

@@ -15,7 +15,7 @@ from context_tui.errors import Error, SummarizerError
 from context_tui.sanitize import sanitize
 from context_tui.session.session import Session
 from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, objections, prepare, write
+from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
 from context_tui.tui.screens.apply import words
 from context_tui.tui.screens.apply.background import in_background
 from context_tui.tui.screens.apply.choosing import Choosing
@@ -257,11 +257,11 @@ class ApplyScreen(Choosing):
         self._done()
 
     def action_accept(self) -> None:
-        """Make the new session; a summary with objections to it has to be accepted twice."""
+        """Make the new session; a summary that fails a blocking check has to be accepted twice."""
         draft = self.draft
         if draft is None or self.prepared is None:
             return
-        wrong = objections(self._checks(draft))
+        wrong = blocking_checks(self._checks(draft))
         if wrong and not self._warned:
             self._warned = True
             self._say(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it all the same", "error")

@@ -291,7 +291,7 @@ def masking() -> list[Row]:
         text = (piece * len(prose))[: len(prose)]
         worst = best_of(3, lambda text=text: seconds(text))  # type: ignore[misc]
         detail = f"{worst * 1000:.0f} ms a MB, prose {plain * 1000:.0f} ms"
-        rows.append(Row(f"masking, runs of {name}", worst / plain, 5, "× prose", detail))
+        rows.append(Row(f"masking, runs of {name}", worst / plain, 12, "× prose", detail))
     return rows
 
 

@@ -67,10 +67,14 @@ def kind_of_named(name: str, value: str) -> str:
     return kind if _plausible(kind, value, sure=match[0] != "pwd") else ""
 
 
+_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
+
+
 def _found(text: str) -> Iterator[_Found]:
     lower = _lower(text)
+    runs = "\n".join(_RUN.findall(text))  # of most texts a small part, and the only one that most shapes are in
     for shape in SHAPES:
-        if shape.fixed in text:
+        if shape.fixed in (text if " " in shape.fixed else runs):
             for match in shape.pattern.finditer(text):
                 yield shape.kind, *match.span(match.lastindex or 0)
     yield from _assigned(text, lower)
@@ -124,11 +128,12 @@ def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
 # -- Assignments
 
 # In lower case; each holds one of the words.
-_WORDS = ("pass", "pwd", "secret", "token", "credential", "key")
+_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
 _NAME = (
-    "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass)"
+    "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass|(?<![a-z])psk)"
     "|secrets?(?:[_-]?(?:access[_-]?)?keys?)?|tokens?|credentials?"
-    "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=auth)|(?<=private)|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master))keys?"
+    "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=auth)|(?<=private)|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master)|(?<=shared)|(?<=primary)"
+    "|(?<=secondary)|(?<=subscription)|(?<=secret))keys?"
     ")(?![a-z0-9])"
 )
 _NAMED = re.compile(_NAME)
@@ -155,7 +160,8 @@ def _assigned(text: str, lower: str) -> Iterator[_Found]:
             bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
             quoted = _QUOTED.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
-            sure = bool(quoted) and name[0] != "pwd"  # which is more often a directory
+            given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
+            sure = (bool(quoted) or given) and name[0] != "pwd"  # which is more often a directory
         else:
             pattern = _ELEMENT if text[name.end() : name.end() + 1] == ">" else _SQL if kind == "password" else None
             value, sure = (pattern.match(text, name.end()) if pattern else None), True
@@ -180,10 +186,11 @@ _URL_PASSWORD = re.compile(
 _URL_TOKEN = re.compile(r"://([A-Za-z0-9_-]{20,200})@")
 _SCHEME = re.compile(r"(?i:bearer|basic)\s{1,4}([A-Za-z0-9._~+/=-]{8,4000})")
 _AUTHORIZATION = re.compile(
-    r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
+    r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk|geniekey)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
 )
 _REGISTRY = re.compile(r"auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9+/]{8,400}={0,2})")
 _COOKIES = re.compile(r"cookie(?:[\"']?\s{0,2}:\s{0,2}|(?<=--cookie)[ =])[\"']?")
+_JAR = re.compile(r"\s-b[ =]?[\"']?")
 _COOKIE = re.compile(r"\s{0,2}([\w.%-]{1,80})=([^\s;,\"'<>{}]{0,4000}+);?")
 _COOKIE_NAME = re.compile("sess|auth|token|sid|jwt|csrf|xsrf|login|remember", re.IGNORECASE)
 _USER = re.compile(r"\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
@@ -213,6 +220,14 @@ _COMMANDS = (  # text that stands in it, and the command with its password as th
         re.compile(r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
     ),
     ("requirepass", re.compile(r"requirepass[ \t]{1,4}([^\s<]{4,200})")),
+    (
+        "login",
+        re.compile(
+            r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
+            r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})"
+        ),
+    ),
+    ("thin:", re.compile(r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@")),
     ("pass:", re.compile(r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})")),
 )
 
@@ -247,11 +262,14 @@ def _in_headers(text: str, lower: str) -> Iterator[_Found]:
 
 def _in_cookies(text: str, lower: str) -> Iterator[_Found]:
     """The values of cookies, but for the short and the plain ones."""
+    starts = [match.end() for place in _places("cookie", lower) if (match := _COOKIES.match(lower, place))]
+    if "curl" in lower:
+        starts += [match.end() for match in _JAR.finditer(text) if "curl" in _line_before(text, match.start())]
     end = 0
-    for place in _places("cookie", lower):
-        if place < end or not (start := _COOKIES.match(lower, place)):
+    for start in sorted(starts):
+        if start < end:
             continue
-        end = start.end()
+        end = start
         while pair := _COOKIE.match(text, end):
             end = pair.end()
             name, value = pair.groups()
@@ -260,11 +278,16 @@ def _in_cookies(text: str, lower: str) -> Iterator[_Found]:
                 yield "cookie", *pair.span(2)
 
 
+def _line_before(text: str, place: int) -> str:
+    """What stands on the line before a place, as far as it matters."""
+    return text[max(0, place - 300) : place].rpartition("\n")[2]
+
+
 def _in_commands(text: str, lower: str) -> Iterator[_Found]:
     """Passwords that stand in a command or its configuration without a sign before them."""
     if any(caller in lower for caller in _CALLERS):
         for match in _USER.finditer(text):
-            before = text[max(0, match.start() - 300) : match.start()].rpartition("\n")[2]
+            before = _line_before(text, match.start())
             if any(caller in before for caller in _CALLERS) and not _HARMLESS.fullmatch(match[2]):
                 yield "password", *match.span(2)
     if "--" in text:
@@ -284,7 +307,7 @@ def _in_commands(text: str, lower: str) -> Iterator[_Found]:
 _SHORTEST = 16  # characters of a secret that only its name tells
 
 _HARMLESS = re.compile(
-    r"[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
+    r"[\W_]+|[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
     r"|[$%\[].*|[/~][\w.@+/-]*|.*(?:os\.environ|process\.env|getenv|\$\{).*|<.*|\{.*|your[_-].*|[^\x20-\x7e]+",
     re.IGNORECASE,
 )

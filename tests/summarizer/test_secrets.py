@@ -131,6 +131,7 @@ def test_escapes_hide_nothing() -> None:
         "Cookie: name=value",
         "machine learning login page password reset",
         "the --password option, --token TOKEN and --api-key <key>",
+        "set PASSWORD=... and TOKEN=<token>",
         "password: your_password, password: 'пароль', pwd: \"src01\"",
         "obj.MyVeryLongIdentifier.method.anotherVeryLongIdentifierOfCode",
         "Authorization: Bearer YOUR_TOKEN_GOES_HERE",

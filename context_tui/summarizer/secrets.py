@@ -20,26 +20,23 @@ from context_tui.summarizer.secret_shapes import SHAPES
 
 
 class Secret(NamedTuple):
-    """Something that looks like a secret: its kind, where it stands, and what may be shown of it."""
+    """Something that looks like a secret: its kind, and where it stands."""
 
     kind: str
     start: int
     end: int
-    preview: str
-
-
-_Found = tuple[str, int, int]  # kind, start and end
 
 
 def find(text: str) -> list[Secret]:
-    """What looks like a secret in *text*, in order, without overlaps. Of assignments, only the value."""
+    """What looks like a secret in *text*, in order; what overlaps is one. Of assignments, only the value."""
     plain, place = _unescaped(text)
     secrets: list[Secret] = []
-    for kind, start, end in sorted(_found(plain), key=lambda entry: (entry[1], -entry[2])):
-        start, end = place(start), place(end)
+    for kind, start, end in sorted(_found(plain), key=lambda found: (found[1], -found[2])):
         if not secrets or start >= secrets[-1].end:
-            secrets.append(Secret(kind, start, end, _preview(text[start:end])))
-    return secrets
+            secrets.append(Secret(kind, start, end))
+        elif end > secrets[-1].end:
+            secrets[-1] = secrets[-1]._replace(end=end)
+    return [Secret(kind, place(start), place(end)) for kind, start, end in secrets]
 
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
@@ -67,6 +64,7 @@ def kind_of_named(name: str, value: str) -> str:
     return kind if _plausible(kind, value, sure=match[0] != "pwd") else ""
 
 
+_Found = tuple[str, int, int]  # kind, start and end
 _RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
 
 
@@ -359,7 +357,3 @@ def _user_and_password(value: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return data.isascii() and data.decode("ascii", "replace").isprintable() and 0 < data.find(b":") < len(data) - 1
-
-
-def _preview(value: str) -> str:
-    return f"{value[:4] if len(value) >= 20 else ''}… ({len(value)} characters)"

@@ -173,7 +173,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
             _along(session, plan)
         summary = "What happened."
         if plan.summarises and dice.random() < 0.1:
-            prepared = prepare(plan, mask=dice.random() < 0.2)
+            prepared = prepare(plan, mask_secrets=dice.random() < 0.2)
             summary = extract(prepared.head, prepared.previous) or summary
         after = attempt(apply, session, plan, summary)
         if after is not None and plan.changed:

@@ -12,7 +12,7 @@ from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.summarizer.checks import Check
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, kinds
+from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 from context_tui.tui.screens.apply.draft import Draft
@@ -52,17 +52,18 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
         return "extract: quotations picked by rules, here; nothing is sent"
     much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
     then = "".join(f", else {other.model}" for other in chosen.endpoints[1:])
-    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].host}{then}")
+    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
-def secrets(prepared: Prepared | None) -> str:
+def secrets(prepared: Prepared | None, kind: str) -> str:
     """The suspected secrets and whether they are masked."""
     if prepared is None:
         return "reading the head…"
-    if not prepared.secrets:
+    found = prepared.secrets(kind)
+    if not found:
         return "no suspected secrets"
     state = "masked" if prepared.masked else "NOT masked"
-    return f"suspected secrets, {state}: {kinds(prepared)}"
+    return f"suspected secrets, {state}: {counted(found)}"
 
 
 def progress(text: str, thinking: int, seconds: float) -> str:
@@ -106,7 +107,7 @@ def kept(drafts: Sequence[Draft]) -> str:
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:
     """What would be sent, message by message, each block only as far as it can be looked at."""
     order = plan.head_messages
-    messages = prepared.request.messages
+    messages = prepared.messages
     numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from context_tui.resuming import resume_command
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
-from context_tui.temporary import private_folder
+from context_tui.temporary import is_temporary, private_folder
 from context_tui.tokens.measured import measured
 
 NAME_BYTES = 255
@@ -107,7 +106,7 @@ def writable_formats() -> list[str]:
 def suggested_path(session: Session, format_name: str) -> Path:
     """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place."""
     source = Path(session.info.path or "session")
-    if source.name.startswith("context-tui-") and source.parent == Path(tempfile.gettempdir()):
+    if is_temporary(source):
         source = Path("session")  # standard input, spooled
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     suffix = own or {"koda": ".db", "claude-code": ".jsonl"}.get(format_name, ".json")

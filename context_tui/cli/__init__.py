@@ -11,7 +11,7 @@ from io import TextIOWrapper
 
 from context_tui import __version__
 from context_tui.errors import Error, ExitCode, SeveralSessions
-from context_tui.signals import Ended, ending
+from context_tui.signals import Ended, ended_by, ending
 
 COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
@@ -68,10 +68,7 @@ def _guarded(arguments: list[str]) -> int:
     except Error as error:
         return _report(error)
     except Ended as error:
-        with suppress(OSError):  # the terminal may have gone
-            _drop_output()
-            print(f"context-tui: ended by {error}", file=sys.stderr)
-        return error.exit_code
+        return _ended(error)
     except KeyboardInterrupt:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -81,6 +78,8 @@ def _guarded(arguments: list[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
+        if ended := ended_by(error):
+            return _ended(ended)
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
             from context_tui.cli.output import talk
 
@@ -122,6 +121,13 @@ def _open_closed_streams() -> None:
 def _drop_output() -> None:
     """Let what is still to be written vanish, so that Python does not complain at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _ended(by: Ended) -> int:
+    with suppress(OSError):  # the terminal may have gone
+        _drop_output()
+        print(f"context-tui: ended by {by}", file=sys.stderr)
+    return by.exit_code
 
 
 def _report(error: Error) -> int:

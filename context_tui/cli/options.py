@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import os
 import shutil
 import sys
 import tempfile
@@ -13,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.sanitize import sanitize
 from context_tui.session.session import Session
+from context_tui.temporary import private_folder
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -106,11 +107,14 @@ def opened(spec: str, window: int | None = None) -> Session:
 
 def spooled() -> Path:
     """Standard input as a private temporary file, gone when the program ends."""
-    handle, name = tempfile.mkstemp(prefix="context-tui-")
-    atexit.register(Path(name).unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as file:
+    place = Path(tempfile.gettempdir())
+    offer(place)
+    folder = private_folder(place, "context-tui")
+    path = folder.__enter__() / "standard-input"
+    atexit.register(folder.__exit__, None, None, None)
+    with path.open("xb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return Path(name)
+    return path
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

@@ -16,7 +16,7 @@ from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
 from context_tui.resuming import resume_command
 from context_tui.session.facts import Facts, Kind
-from context_tui.session.memory import from_messages
+from context_tui.session.memory import facts_of
 from context_tui.session.session import Message, Session
 from context_tui.temporary import is_temporary, private_folder
 from context_tui.tokens.measured import measured
@@ -183,7 +183,7 @@ def _unchanged(session: Session) -> list[Message]:
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
-        measured = from_messages(recorded).facts
+        measured = facts_of(recorded)
         for number, index in enumerate(context.order):
             if _measures(measured, number) != _measures(session.facts, index):
                 raise changed

@@ -125,8 +125,9 @@ def _drop_output() -> None:
 
 def _ended(by: Ended) -> int:
     with suppress(OSError):  # the terminal may have gone
-        _drop_output()
         print(f"context-tui: ended by {by}", file=sys.stderr)
+    with suppress(OSError):
+        _drop_output()
     return by.exit_code
 
 
@@ -146,8 +147,15 @@ def _crashed(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="context-tui-", suffix=".log", delete=False) as log:
-        traceback.print_exception(error, file=log)
-    what = type(error).__name__
-    print(f"context-tui: failed unexpectedly ({what}); please report it with {log.name}", file=sys.stderr)
+    from context_tui.cli.output import talk
+
+    what = f"failed unexpectedly ({type(error).__name__}); please report it with"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="context-tui-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as log:
+            traceback.print_exception(error, file=log)
+        talk(f"{what} {log.name}")
+    except OSError as no_log:
+        talk(f"{what} what you did: its log cannot be written ({no_log.strerror})")
     return ExitCode.FAILED

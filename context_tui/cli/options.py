@@ -70,7 +70,7 @@ def add_policy(to: argparse.ArgumentParser) -> None:
 def named(text: str) -> str:
     """A name that has to be one: an empty one would stand for the current folder, or for nothing at all."""
     if not text:
-        raise argparse.ArgumentTypeError("is empty; give a name, or leave it out")
+        raise argparse.ArgumentTypeError("is empty; give a name")
     return text
 
 

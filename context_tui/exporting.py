@@ -88,6 +88,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
                 )
             result = ExportResult(out, form.name, losses, resume_command(session, temporary, out, form.name), check)
             _sync(temporary)
+            _check_input(session)  # again: what was written was read meanwhile
             _move(temporary, out, force)  # behind this nothing may fail
     except OSError as error:
         raise _unwritable(out, error) from None
@@ -173,13 +174,8 @@ def _unchanged(session: Session) -> list[Message]:
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
-    root = recording_of(session)
-    changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
-    try:
-        if not root.content.unchanged():
-            raise changed
-    except UnreadableSession as error:
-        raise ExportError(f"{error}; nothing was written") from None
+    _check_input(session)
+    changed = _changed(session)
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
@@ -190,6 +186,24 @@ def _unchanged(session: Session) -> list[Message]:
         return session.messages_of(context) if context.replaced else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise changed from error
+
+
+def _check_input(session: Session) -> None:
+    """Make sure that the file still holds what was read of it.
+
+    Raises:
+        ExportError: it does not, or cannot be read.
+    """
+    try:
+        same = recording_of(session).content.unchanged()
+    except UnreadableSession as error:
+        raise ExportError(f"{error}; nothing was written") from None
+    if not same:
+        raise _changed(session)
+
+
+def _changed(session: Session) -> ExportError:
+    return ExportError(f"{recording_of(session).info.path}: has changed since it was read; open it again")
 
 
 def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:

@@ -192,7 +192,8 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
         "help": ["inspect", "--help"],
     }
     assert set(COMMANDS) <= set(commands)
-    for name, arguments in commands.items():
+    few = ("json", "apply")
+    for name, arguments in commands.items() if ">&-" in closed.split() else ((each, commands[each]) for each in few):
         line = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "context_tui", *map(str, arguments)]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, ""), name

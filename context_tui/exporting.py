@@ -16,6 +16,7 @@ from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
 from context_tui.resuming import resume_command
 from context_tui.session.facts import Facts, Kind
+from context_tui.session.jsontext import utf8_len
 from context_tui.session.memory import facts_of
 from context_tui.session.session import Message, Session
 from context_tui.temporary import is_temporary, private_folder
@@ -113,8 +114,8 @@ def suggested_path(session: Session, format_name: str) -> Path:
     suffix = own or {"koda": ".db", "claude-code": ".jsonl"}.get(format_name, ".json")
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
     ending = f".compacted{suffix}"
-    if len(os.fsencode(stem)) + len(ending) > NAME_BYTES:
-        stem = os.fsencode(stem)[: NAME_BYTES - len(ending)].decode("utf-8", "ignore")
+    if utf8_len(stem + ending) > NAME_BYTES:
+        stem = stem.encode("utf-8", "replace")[: NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
     return source.with_name(stem + ending)
 
 

@@ -122,7 +122,9 @@ def test_an_empty_path_names_no_session(spec: str, tmp_path: Path, monkeypatch: 
         ct.sessions_in(spec)
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "x/" * 3_000 + "x", "é" * 200, "x" * 300 + "#agent", "nul\0"])
+@pytest.mark.parametrize(
+    "name", ["lone\ud800", "x" * 300, "x/" * 3_000 + "x", "é" * 200, "x" * 300 + "#agent", "nul\0"]
+)
 def test_names_that_no_system_takes(session: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(ct.UnreadableSession) as caught:
         ct.open_session(tmp_path / name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,9 +15,10 @@ from context_tui.formats.base import Format, scan
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
 from context_tui.session.facts import Facts, Kind
-from context_tui.session.memory import from_messages
+from context_tui.session.jsontext import utf8_len
+from context_tui.session.memory import facts_of
 from context_tui.session.session import Message, Session
-from context_tui.temporary import private_folder
+from context_tui.temporary import is_temporary, private_folder
 from context_tui.tokens.measured import measured
 
 NAME_BYTES = 255
@@ -88,6 +88,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
                 )
             result = ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
             _sync(temporary)
+            _check_input(session)  # again: what was written was read meanwhile
             _move(temporary, out, force)  # behind this nothing may fail
     except OSError as error:
         raise _unwritable(out, error) from None
@@ -106,14 +107,14 @@ def writable_formats() -> list[str]:
 def suggested_path(session: Session, format_name: str) -> Path:
     """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place."""
     source = Path(session.info.path or "session")
-    if source.name.startswith("context-tui-") and source.parent == Path(tempfile.gettempdir()):
+    if is_temporary(source):
         source = Path("session")  # standard input, spooled
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     suffix = own or format_named(format_name).suffixes[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
     ending = f".compacted{suffix}"
-    if len(os.fsencode(stem)) + len(ending) > NAME_BYTES:
-        stem = os.fsencode(stem)[: NAME_BYTES - len(ending)].decode("utf-8", "ignore")
+    if utf8_len(stem + ending) > NAME_BYTES:
+        stem = stem.encode("utf-8", "replace")[: NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
     return source.with_name(stem + ending)
 
 
@@ -173,23 +174,36 @@ def _unchanged(session: Session) -> list[Message]:
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
-    root = recording_of(session)
-    changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
-    try:
-        if not root.content.unchanged():
-            raise changed
-    except UnreadableSession as error:
-        raise ExportError(f"{error}; nothing was written") from None
+    _check_input(session)
+    changed = _changed(session)
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
-        measured = from_messages(recorded).facts
+        measured = facts_of(recorded)
         for number, index in enumerate(context.order):
             if _measures(measured, number) != _measures(session.facts, index):
                 raise changed
         return session.messages_of(context) if context.replaced else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise changed from error
+
+
+def _check_input(session: Session) -> None:
+    """Make sure that the file still holds what was read of it.
+
+    Raises:
+        ExportError: it does not, or cannot be read.
+    """
+    try:
+        same = recording_of(session).content.unchanged()
+    except UnreadableSession as error:
+        raise ExportError(f"{error}; nothing was written") from None
+    if not same:
+        raise _changed(session)
+
+
+def _changed(session: Session) -> ExportError:
+    return ExportError(f"{recording_of(session).info.path}: has changed since it was read; open it again")
 
 
 def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:

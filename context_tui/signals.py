@@ -21,6 +21,13 @@ class Ended(KeyboardInterrupt):
         self.exit_code = exit_code(signum)
 
 
+def ended_by(error: BaseException | None) -> Ended | None:
+    """The signal behind an error: where it comes in the middle of things, others may wrap it up."""
+    while error is not None and not isinstance(error, Ended):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def exit_code(signum: int) -> int:
     """What a process exits with that *signum* ended, as shells have it."""
     return 128 + signum

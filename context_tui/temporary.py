@@ -52,9 +52,14 @@ def private_folder(beside: Path, name: str) -> Iterator[Path]:
             os.close(lock)
 
 
+def is_temporary(path: Path) -> bool:
+    """Whether a path is inside a private folder, and so of no lasting place."""
+    return any(map(_NAME.fullmatch, path.parts[:-1]))
+
+
 @atexit.register
-def _remove_open() -> None:
-    """Remove what a thread is still at work in when the program ends: such a thread ends without its clean-up."""
+def clean_up() -> None:
+    """Remove what a thread is still at work in when the program ends: such a thread ends without doing it itself."""
     for folder in tuple(_open):
         for _ in range(5):  # it may be writing at this moment
             shutil.rmtree(folder, ignore_errors=True)
@@ -91,7 +96,7 @@ def _abandoned(folder: Path) -> Iterator[bool]:
     lock = -1
     try:
         status = os.lstat(folder)
-        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+        if _NAME.fullmatch(folder.name) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             lock = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             ours = os.read(lock, len(_SAYS) + 1) == _SAYS

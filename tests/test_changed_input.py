@@ -75,6 +75,19 @@ def test_a_file(tmp_path: Path, make: Callable[[Path], Path], change: Callable[[
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize("make", [recording, document])
+def test_a_change_while_the_export_is_written(
+    tmp_path: Path, make: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path)
+    session = ct.open_session(path)
+    before = sorted(os.listdir(tmp_path))
+    monkeypatch.setattr("context_tui.exporting._sync", lambda _: in_place(path))
+    with pytest.raises(ExportError, match="has changed since it was read"):
+        export(session, tmp_path / "out.json", "openai")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_a_system_prompt_and_tools(tmp_path: Path) -> None:
     path = tmp_path / "request.json"
     tool = {"name": "Read", "description": "opens it", "input_schema": {"type": "object"}}

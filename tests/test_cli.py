@@ -555,6 +555,15 @@ def test_a_defect_of_ours_is_one_line_and_a_log(
     assert str(log) in err and "ZeroDivisionError" in log.read_text()
 
 
+def test_a_defect_without_a_place_for_its_log(
+    session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(session / "no-folder"))
+    monkeypatch.setattr("context_tui.cli.inspect.breakdown", lambda *_: 1 / 0)
+    assert main(["inspect", str(session)]) == 1
+    assert "its log cannot be written" in one_line(capsys.readouterr().err)
+
+
 # -- the process itself
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +254,7 @@ def test_a_changed_document_is_refused(source: Path, tmp_path: Path, change: Any
         ("/a/koda.db", "koda", "koda", "/a/koda.compacted.db"),
         ("/a/noext", "openai", "openai", "/a/noext.compacted.json"),
         ("", "messages", "claude-code", "session.compacted.jsonl"),
-        (f"{tempfile.gettempdir()}/context-tui-abc", "openai", "openai", "session.compacted.json"),
+        ("/tmp/.context-tui.abcd_123.tmp/new/standard-input", "openai", "openai", "session.compacted.json"),
     ],
 )
 def test_a_name_beside_the_input_is_suggested(path: str, own: str, name: str, expected: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import PurePath
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from context_tui.sanitize import sanitize, sanitize_line
+from context_tui.sanitize import sanitize, sanitize_line, visible
 
 # Text as hostile as it gets: pieces of escape sequences, invisible characters and ordinary ones, in any order.
 PIECES = st.sampled_from(
@@ -141,3 +142,27 @@ def test_hostile_input_ends(unit: str, prefix: str) -> None:
 def test_clean_text_is_the_same_object() -> None:
     for text in ("", "plain\nlines\n", "naïve 漢字 — ok\n"):
         assert sanitize(text) is text
+
+
+@given(HOSTILE)
+def test_a_name_hides_nothing(name: str) -> None:
+    shown = visible(name)
+    assert len(shown) == len(name) and visible(shown) == shown == sanitize_line(shown)
+    assert [ascii(c) for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")] == []
+    assert all(
+        before == after for before, after in zip(name, shown, strict=True) if before.isprintable() and before.isascii()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("plain name.jsonl", "plain name.jsonl"),
+        ("naïve-日本-👍.jsonl", "naïve-日本-👍.jsonl"),
+        ("a\u200db\u200cc\ufe0fd\u202ee\u3164f", "a·b·c·d·e·f"),
+        ("\x1b]52;c;QQ==\x07\t\r\n", "␛]52;c;QQ==␇␉␍⏎"),
+        ("lone\udcff", "lone�"),
+    ],
+)
+def test_names_of_files(name: str, shown: str) -> None:
+    assert visible(name) == shown and visible(PurePath(name)) == shown

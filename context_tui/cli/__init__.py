@@ -11,7 +11,7 @@ from io import TextIOWrapper
 
 from context_tui import __version__
 from context_tui.errors import Error, ExitCode, SeveralSessions
-from context_tui.signals import Ended, ending
+from context_tui.signals import Ended, ended_by, ending
 
 COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
@@ -68,10 +68,7 @@ def _guarded(arguments: list[str]) -> int:
     except Error as error:
         return _report(error)
     except Ended as error:
-        with suppress(OSError):  # the terminal may have gone
-            _drop_output()
-            print(f"context-tui: ended by {error}", file=sys.stderr)
-        return error.exit_code
+        return _ended(error)
     except KeyboardInterrupt:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -81,6 +78,8 @@ def _guarded(arguments: list[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
+        if ended := ended_by(error):
+            return _ended(ended)
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
             from context_tui.cli.output import talk
 
@@ -124,6 +123,14 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _ended(by: Ended) -> int:
+    with suppress(OSError):  # the terminal may have gone
+        print(f"context-tui: ended by {by}", file=sys.stderr)
+    with suppress(OSError):
+        _drop_output()
+    return by.exit_code
+
+
 def _report(error: Error) -> int:
     from context_tui.cli.output import talk
     from context_tui.sanitize import visible
@@ -140,8 +147,15 @@ def _crashed(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="context-tui-", suffix=".log", delete=False) as log:
-        traceback.print_exception(error, file=log)
-    what = type(error).__name__
-    print(f"context-tui: failed unexpectedly ({what}); please report it with {log.name}", file=sys.stderr)
+    from context_tui.cli.output import talk
+
+    what = f"failed unexpectedly ({type(error).__name__}); please report it with"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="context-tui-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as log:
+            traceback.print_exception(error, file=log)
+        talk(f"{what} {log.name}")
+    except OSError as no_log:
+        talk(f"{what} what you did: its log cannot be written ({no_log.strerror})")
     return ExitCode.FAILED

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from context_tui.cli.leftovers import offer
 from context_tui.cli.options import add_policy, add_session, file_named, named, opened, parse, parser
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of
@@ -56,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     session = opened(given.session, given.window)
     to = given.to or (session.info.format if session.info.format in writable_formats() else "anthropic")
     check_place(session, given.out, given.force)
+    offer(given.out.parent)
     made = plan_of(session, given)
     if not made.changed:
         talk(f"nothing to do: {made.reason}; nothing was written")

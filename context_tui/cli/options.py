@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import os
 import shutil
 import sys
 import tempfile
@@ -13,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.sanitize import sanitize
 from context_tui.session.limits import MOST_TOKENS
 from context_tui.session.session import Session
+from context_tui.temporary import private_folder
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -67,7 +68,7 @@ def add_policy(to: argparse.ArgumentParser) -> None:
 def named(text: str) -> str:
     """A name that has to be one: an empty one would stand for the current folder, or for nothing at all."""
     if not text:
-        raise argparse.ArgumentTypeError("is empty; give a name, or leave it out")
+        raise argparse.ArgumentTypeError("is empty; give a name")
     return text
 
 
@@ -104,11 +105,14 @@ def opened(spec: str, window: int | None = None) -> Session:
 
 def spooled() -> Path:
     """Standard input as a private temporary file, gone when the program ends."""
-    handle, name = tempfile.mkstemp(prefix="context-tui-")
-    atexit.register(Path(name).unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as file:
+    place = Path(tempfile.gettempdir())
+    offer(place)
+    folder = private_folder(place, "context-tui")
+    path = folder.__enter__() / "standard-input"
+    atexit.register(folder.__exit__, None, None, None)
+    with path.open("xb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return Path(name)
+    return path
 
 
 def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

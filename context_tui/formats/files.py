@@ -22,7 +22,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise UnreadableSession(f"{path}: no such file; check its name") from None
+        raise UnreadableSession(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):

@@ -7,6 +7,7 @@ from typing import Any
 
 from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.session import Message, Session, SessionInfo
+from context_tui.session.shape import checked
 
 
 def blocks_in(message: Message) -> list[dict[str, Any]]:
@@ -50,6 +51,11 @@ class MemoryContent:
         return True
 
 
-def from_messages(messages: list[Message]) -> Session:
-    """A session of Anthropic-shaped messages (``role`` and ``content``)."""
-    return Session(facts_of(messages), MemoryContent(messages), SessionInfo("", "messages"), len(messages))
+def from_messages(messages: Iterable[Message]) -> Session:
+    """A session of Anthropic-shaped messages (``role`` and ``content``).
+
+    Raises:
+        UnreadableSession: one of them is of another shape; the error names it by its number.
+    """
+    found = checked(messages)
+    return Session(facts_of(found), MemoryContent(found), SessionInfo("", "messages"), len(found))

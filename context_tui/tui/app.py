@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any, ClassVar
 
 from textual import on
@@ -22,8 +23,13 @@ from textual.widgets import Static
 
 from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
+from context_tui.signals import ending, exit_code
+from context_tui.temporary import clean_up
 from context_tui.tui.guard import Guard
 from context_tui.tui.themes import DARK, LIGHT, theme_for
+
+PATIENCE_S = 2.0
+"""How long leaving may take once the process was told to end."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class ContextTuiApp(App[None]):
         self.what = what
         self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
         self._guard = Guard(ascii=ascii)
+        self.ended_by: int | None = None  # the number of the signal
+        self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -81,6 +89,10 @@ class ContextTuiApp(App[None]):
 
     def on_mount(self) -> None:
         """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile."""
+        self._running_loop = asyncio.get_running_loop()
+        if self.ended_by:
+            self.exit()
+            return
         self.call_after_refresh(Thread(target=self._import, name="import", daemon=True).start)
 
     def _import(self) -> None:
@@ -102,6 +114,19 @@ class ContextTuiApp(App[None]):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
         super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+
+    def end_by(self, signum: int, _frame: object = None) -> None:
+        """Leave because of a signal, wherever the program is: the terminal is restored, the exit code names it.
+
+        On a terminal that has gone Textual may wait for ever to write: then the process ends without it.
+        """
+        self.ended_by = signum
+        last = Timer(PATIENCE_S, _leave_at_once, [exit_code(signum)])
+        last.daemon = True
+        last.start()
+        if self._running_loop is not None:  # else it leaves as soon as it runs
+            with suppress(RuntimeError):  # it has left already
+                self._running_loop.call_soon_threadsafe(self.exit)
 
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""
@@ -167,6 +192,11 @@ class ContextTuiApp(App[None]):
                 yield command
 
 
+def _leave_at_once(code: int) -> None:
+    clean_up()
+    os._exit(code)
+
+
 def run(
     what: Session | SessionInfo | Sequence[SessionInfo],
     *,
@@ -189,8 +219,9 @@ def run(
     """
     app = ContextTuiApp(what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo)
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
-    app.run(mouse=mouse)
+    with ending(app.end_by):
+        app.run(mouse=mouse)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:
         raise app._exception
-    return app.return_code or 0
+    return exit_code(app.ended_by) if app.ended_by else app.return_code or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from textual.widgets import Input, Static
 
 import context_tui as ct
 from context_tui.session.session import Session
+from context_tui.temporary import private_folder
 from context_tui.tui.screens.export import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until
 
@@ -129,3 +131,39 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(session: Session, si
         shown = drawn(app)
     assert "[red]" in shown
     assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+
+
+async def test_what_a_name_hides_is_shown_and_the_name_stays_what_it_is(session: Session, tmp_path: Path) -> None:
+    out = tmp_path / "a\u202eb\u200dc\u200bd\re.json"
+    app = Shell(ExportScreen(session, path=out))
+    async with app.run_test(size=(160, 24)) as pilot:
+        await pilot.pause()
+        assert "a·b·c·d␍e.json" in drawn(app)
+        assert footer_fits(app)
+        app.screen.query_one(Input).value += "x"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.first.result)
+        assert "a·b·c·d␍e.jsonx" in said(app)
+    assert app.first.result is not None and app.first.result.path == tmp_path / "a\u202eb\u200dc\u200bd\re.jsonx"
+
+
+async def test_what_killed_runs_left_is_told_and_removed(session: Session, tmp_path: Path) -> None:
+    with private_folder(tmp_path, "x") as inside:
+        left = Path(shutil.copytree(inside.parent, tmp_path / ".x\u202e.abcdefgh.tmp"))
+        app = Shell(ExportScreen(session))
+        async with app.run_test(size=(160, 24)) as pilot:
+            place = app.screen.query_one("#export-leftovers", Static)
+            await until(pilot, lambda: place.display)
+            assert "1 folder" in str(place.content) and ".x·.abcdefgh.tmp" in str(place.content)
+            assert left.is_dir() and footer_fits(app)
+            await pilot.press("ctrl+r")
+            await until(pilot, lambda: not place.display)
+            assert not left.exists() and inside.is_dir()
+
+
+async def test_a_home_that_nobody_has_is_a_name_like_any(session: Session) -> None:
+    app = Shell(ExportScreen(session, path=Path("~nobody-has-this-name/x.json")))
+    async with app.run_test() as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: said(app).startswith("✗ "))
+        assert "no such folder" in said(app)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from rich.highlighter import Highlighter
 from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -20,8 +21,10 @@ from context_tui.exporting import ExportResult, OutputExists, export, suggested_
 from context_tui.formats.registry import FORMATS
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
+from context_tui.temporary import leftovers, remove
 from context_tui.tui.screens.apply.background import in_background
 from context_tui.tui.screens.prompts import Answer, ChoicePrompt
+from context_tui.tui.text import plural
 
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -42,6 +45,14 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
         Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
         Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the command that resumes the session"),
+        Binding(
+            "ctrl+r",
+            "remove_leftovers",
+            "remove leftovers",
+            priority=True,
+            id="export-leftovers",
+            tooltip="Remove the folders that killed runs left there, each with a copy of a session",
+        ),
         Binding("escape", "close", "cancel", id="export-close", tooltip="Close; what was written stays"),
     ]
 
@@ -54,6 +65,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.result: ExportResult | None = None
         self._suggested = str(path or suggested_path(session, self.format))
         self._writing = False
+        self._leftovers: list[Path] = []
 
     def compose(self) -> ComposeResult:
         """The formats, the path, and a line for what happened."""
@@ -66,12 +78,14 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             path.highlighter = Visible(path)
             yield path
             yield Static("", id="export-status", markup=False)
+            yield Static("", id="export-leftovers", markup=False)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show the formats, and begin at the path."""
         self._show_formats()
         self.query_one(Input).focus()
+        self._look_for_leftovers(Path(self._suggested).parent)
 
     def _show_formats(self) -> None:
         parts: list[Any] = []
@@ -89,6 +103,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         match action:
             case "write" | "format":
                 return self.result is None and not self._writing
+            case "remove_leftovers":
+                return bool(self._leftovers)
             case "copy":
                 return bool(self.result and self.result.resume_command)
         return not (action == "close" and self._writing)
@@ -155,11 +171,29 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         status.update(Content.assemble(*parts))
         status.remove_class("wrong")
         self.query_one(Input).display = self.query_one("#export-formats").display = False
+        self._look_for_leftovers(result.path.parent)
 
     def _tell(self, text: str, wrong: bool = False) -> None:
         status = self.query_one("#export-status", Static)
         status.update(visible(text))
         status.set_class(wrong, "wrong")
+
+    @work(group="leftovers", exclusive=True)
+    async def _look_for_leftovers(self, folder: Path) -> None:
+        """Say what killed runs left in a folder."""
+        self._leftovers = await in_background(lambda: leftovers(folder))
+        what = plural(len(self._leftovers), "folder")
+        words = f"! left there by runs that were killed, each with a copy of a session: {what} (ctrl+r removes)"
+        place = self.query_one("#export-leftovers", Static)
+        place.update("\n  ".join([words, *(visible(each.name) for each in self._leftovers)]))
+        place.display = bool(self._leftovers)
+        self.refresh_bindings()
+
+    def action_remove_leftovers(self) -> None:
+        """Remove them, but for those that have come to life or changed since."""
+        gone = sum(map(remove, self._leftovers))
+        self.notify(f"{gone:,} of {plural(len(self._leftovers), 'folder')} removed", markup=False)
+        self._look_for_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:
         """Send the command to the clipboard."""

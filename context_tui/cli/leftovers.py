@@ -1,0 +1,31 @@
+"""What killed runs left behind: offered for removal on a terminal, named with the remedy anywhere else."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from context_tui.cli.output import counted, talk
+from context_tui.sanitize import visible
+from context_tui.temporary import leftovers, remove
+
+
+def offer(folder: Path) -> None:
+    """Tell of the leftovers in *folder*, and remove them if that is wanted."""
+    found = leftovers(folder)
+    if not found:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        for each in found:
+            name = shlex.quote(str(each))
+            talk(f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}")
+        return
+    what = counted(len(found), "folder")
+    talk(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
+    for each in found:
+        print(f"  {visible(each.name)}", file=sys.stderr)
+    print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        gone = sum(map(remove, found))
+        talk(f"{gone:,} of {what} removed")

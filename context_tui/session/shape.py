@@ -1,0 +1,91 @@
+"""Whether messages are of the shape of the Anthropic Messages API, as far as anything here depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.session.limits import MAX_DEPTH
+
+ROLES = ("user", "assistant")
+MAX_DIGITS = 4_000
+"""Longer integers Python refuses to write out."""
+_TEXTS = {
+    "text": ("text",),
+    "thinking": ("thinking", "signature"),
+    "tool_use": ("id", "name"),
+    "tool_result": ("tool_use_id",),
+}
+_SCALARS = (str, float, bool, type(None))
+
+
+def checked(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """The messages as a list, if each has a role, content that is a string or a list of blocks, and only JSON in it.
+
+    Raises:
+        UnreadableSession: one has not; the error names it by its number, and its block.
+    """
+    if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
+        raise UnreadableSession(f"messages: {_a(messages)}, not a list; give a list of messages with role and content")
+    found = list(messages)
+    for number, message in enumerate(found):
+        if wrong := _wrong(message):
+            raise UnreadableSession(f"message {number}: {wrong}")
+    return found
+
+
+def _wrong(message: Any) -> str:
+    """What is wrong with a message, and what to do; empty for none."""
+    if not isinstance(message, dict):
+        return f"{_a(message)}, not an object; give role and content"
+    role, content = message.get("role"), message.get("content")
+    if not (isinstance(role, str) and role in ROLES):
+        return f"its role is {_shown(role)}; give user or assistant"
+    if not isinstance(content, str | list | None):
+        return f"its content is {_a(content)}; give a string or a list of blocks"
+    for number, block in enumerate(content if isinstance(content, list) else ()):
+        if wrong := _wrong_block(block):
+            return f"block {number}: {wrong}"
+    return _not_json(message)
+
+
+def _wrong_block(block: Any) -> str:
+    if not isinstance(block, dict):
+        return f"{_a(block)}, not an object; give a block with a type"
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return f"its type is {_shown(kind)}; give a string"
+    for name in _TEXTS.get(kind, ()):
+        if not isinstance(block.get(name), str | None):
+            return f"its {name} is {_a(block[name])}; give a string"
+    return ""
+
+
+def _not_json(value: Any, depth: int = 0) -> str:
+    """What in a value JSON cannot hold; empty when it is all JSON."""
+    if isinstance(value, _SCALARS):
+        return ""
+    if isinstance(value, int):
+        return f"holds an integer of over {MAX_DIGITS:,} digits; shorten it" if abs(value) >= 10**MAX_DIGITS else ""
+    if depth > MAX_DEPTH:
+        return f"is nested deeper than {MAX_DEPTH} levels; flatten it"
+    inside: Iterable[Any] = ()
+    if isinstance(value, list):
+        inside = value
+    elif isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            return "has a key that is no string; JSON has no others"
+        inside = value.values()
+    else:
+        return f"holds {_a(value)}, which JSON cannot hold; convert it"
+    return next((wrong for each in inside if (wrong := _not_json(each, depth + 1))), "")
+
+
+def _a(value: Any) -> str:
+    """What a value is, in a word."""
+    return f"a value of type {type(value).__name__}"
+
+
+def _shown(value: Any) -> str:
+    return repr(value[:40]) if isinstance(value, str) else "missing" if value is None else _a(value)

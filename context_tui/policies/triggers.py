@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from context_tui.policies.base import Params, Policy
@@ -69,12 +69,21 @@ def first_trigger(session: Session, policy: Policy, params: Params) -> int | Non
     return next((m.at for m in runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
-def fires(session: Session, policy: Policy, params: Params) -> list[int]:
-    """The messages before which the trigger begins to fire: the first of each run of moments at which it does."""
-    found, firing = [], False
+def firing_runs(
+    session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
+) -> list[list[RuntimeState]]:
+    """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
+
+    *checkpoint* is called at every moment, and may raise to stop.
+    """
+    runs: list[list[RuntimeState]] = []
+    firing = False
     for state in runtime_states(session, policy.phases):
+        checkpoint()
         now = policy.trigger(state, params).fires
-        if now and not firing:
-            found.append(state.at)
+        if now:
+            if not firing:
+                runs.append([])
+            runs[-1].append(state)
         firing = now
-    return found
+    return runs

@@ -22,12 +22,16 @@ from textual.widgets import Static
 
 from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui.guard import Guard
+from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.themes import DARK, LIGHT, theme_for
+from context_tui.tui.threads import join_threads
+
+LEAVE = 0.05
+"""Seconds that work in threads has to stop before the program ends without it."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What the command line asked for: a point, a policy with its settings, a window, and how to draw."""
 
     at: int | None = None
@@ -67,8 +71,8 @@ class ContextTuiApp(App[None]):
     ) -> None:
         super().__init__()
         self.what = what
-        self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
-        self._guard = Guard(ascii=ascii)
+        self.options = Options(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
+        self._output_filter = OutputFilter(ascii=ascii)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -95,9 +99,9 @@ class ContextTuiApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and the guard, in one."""
         before = tuple(super().get_line_filters())
-        if before != self._guard.before:
-            self._guard = Guard(before, ascii=self.asked.ascii)
-        return [self._guard]
+        if before != self._output_filter.before:
+            self._output_filter = OutputFilter(before, ascii=self.options.ascii)
+        return [self._output_filter]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
@@ -135,7 +139,7 @@ class ContextTuiApp(App[None]):
         """Open a session in the inspector."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
-        self.push_screen(InspectorScreen(what, self.asked))
+        self.push_screen(InspectorScreen(what, self.options))
 
     def _fatal_error(self) -> None:
         """End without Textual's traceback: it prints what is in local variables, which is session text."""
@@ -143,9 +147,9 @@ class ContextTuiApp(App[None]):
 
     def on_unmount(self) -> None:
         """Let go of the sessions."""
-        from context_tui.tui.view import forget
+        from context_tui.tui.view import forget_plans
 
-        forget()
+        forget_plans()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen, and Textual's own commands."""
@@ -190,6 +194,7 @@ def run(
     app = ContextTuiApp(what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo)
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     app.run(mouse=mouse)
+    join_threads(LEAVE)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:
         raise app._exception

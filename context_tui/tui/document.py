@@ -16,9 +16,9 @@ from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.images import describe_image
 from context_tui.tui.marks import ABOUT, Mark
-from context_tui.tui.screens.reading import Part
 from context_tui.tui.text import call_line, line, result_text
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.reading_pane import Part
 
 LIMIT = 200_000
 """Characters of one text that are shown at first."""
@@ -30,28 +30,28 @@ Block = dict[str, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is read: a spot of a session, its full blocks, and what the plan makes of it."""
+    """What is read: a location of a session, its full blocks, and what the plan makes of it."""
 
     session: Session
-    spot: Spot
+    location: Location
     blocks: list[Block]
     mark: Mark
     plan: Plan | None = None
     limit: int = LIMIT
     note: str = ""
     belief: str = ""
-    rules: tuple[str, ...] = ()  # what happened to the context right here
+    events: tuple[str, ...] = ()  # what happened to the context right here
 
     @property
     def rows(self) -> list[int]:
         """Rows of the blocks, in the order of ``blocks``."""
-        return list(self.session.facts.blocks_of(self.spot.message))
+        return list(self.session.facts.blocks_of(self.location.message))
 
 
 def pieces(subject: Subject) -> Iterator[Part]:
     """The whole document."""
     facts = subject.session.facts
-    yield from (Part(text, "rule") for text in subject.rules)
+    yield from (Part(text, "rule") for text in subject.events)
     yield from _fate(subject)
     for text in filter(None, (subject.note, subject.belief)):
         yield Part(text, "muted")
@@ -63,9 +63,9 @@ def pieces(subject: Subject) -> Iterator[Part]:
     elif not subject.blocks:
         yield Part("this message cannot be read from the file any more", "warning")
     for row, block in zip(rows, subject.blocks, strict=False):
-        if subject.spot.block >= 0 and row != subject.spot.block:
+        if subject.location.block >= 0 and row != subject.location.block:
             continue
-        if subject.spot.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
+        if subject.location.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
             continue
         yield from _block(subject, row, block)
 
@@ -82,11 +82,11 @@ def _fate(subject: Subject) -> Iterator[Part]:
         yield Part(mark.reason, "muted")
     else:
         yield Part(f"{mark.glyph} {about}: {reason}" if reason != about else about, mark.word)
-    change = subject.plan.changes.get(subject.spot.block) if subject.plan else None
+    change = subject.plan.changes.get(subject.location.block) if subject.plan else None
     if change and mark.word in ("cleared", "truncated"):
         body = change.body.text
-        if body is None and change.render and subject.spot.block in subject.rows and subject.blocks:
-            body = change.render(subject.blocks[subject.rows.index(subject.spot.block)].get("content"))
+        if body is None and change.render and subject.location.block in subject.rows and subject.blocks:
+            body = change.render(subject.blocks[subject.rows.index(subject.location.block)].get("content"))
         yield Part(f"after, {change.body.size // 4:,} tokens est.", "heading")
         yield from _text(body or "", "after", subject.limit)
         yield Part("")

@@ -195,7 +195,7 @@ async def test_ascii_is_ascii(width: int) -> None:
 
 def test_snapshot_wide(snap_compare: Any) -> None:
     """File and counts, recorded line with an epoch and ticks, gauge with a named part; numbers say what they are."""
-    assert snap_compare(Header(live=True), terminal_size=(160, 3))
+    assert snap_compare(Header(), terminal_size=(160, 3))
 
 
 def test_snapshot_point_80(snap_compare: Any) -> None:

@@ -16,7 +16,7 @@ from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.loading import Failed, Read, read
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
@@ -59,7 +59,7 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.reading)
-        assert "reading: 0%" in str(screen.query_one("#notice", Static).content)
+        assert "reading: 0%" in str(screen.query_one("#status", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
@@ -126,7 +126,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: not screen.reading)
-        assert screen.spot == Spot(len(slow.whole) - 1)
+        assert screen.location == Location(len(slow.whole) - 1)
 
 
 async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
@@ -164,7 +164,7 @@ async def test_what_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         screen = await opened(pilot)
         await until(pilot, lambda: not screen.reading)
         await pilot.pause()
-        assert "no such file [/]" in str(screen.query_one("#notice", Static).content)
+        assert "no such file [/]" in str(screen.query_one("#status", Static).content)
 
 
 def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from context_tui.exporting import ExportResult, OutputExists, export, suggested_
 from context_tui.formats.registry import FORMATS
 from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session
-from context_tui.tui.screens.apply.background import in_background
-from context_tui.tui.screens.prompts import Answer, ChoicePrompt
+from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
+from context_tui.tui.threads import run_in_thread
 
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -102,7 +102,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._suggested = str(suggested_path(self.session, name))
             path.value = self._suggested
         self._show_formats()
-        self._tell("")
+        self._set_status("")
 
     def action_write(self) -> None:
         """Write the file."""
@@ -112,22 +112,22 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def _write(self, force: bool) -> None:
         name = self.query_one(Input).value.strip()
         if not name:
-            self._tell("✗ name a file", wrong=True)
+            self._set_status("✗ name a file", wrong=True)
             return
         self._writing = True
-        self._tell("writing…")
+        self._set_status("writing…")
         self.run_worker(self._export(Path(name).expanduser(), force), group="export", exit_on_error=False)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:
-            self.result = await in_background(lambda: export(session, path, name, force=force))
+            self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
         except OutputExists:
             question = ChoicePrompt("Replace it?", f"{path} exists already.", _REPLACE)
             self.app.push_screen(question, self._replaced)
-            self._tell("")
+            self._set_status("")
         except (Error, OSError, ValueError) as error:
-            self._tell(f"✗ {error}", wrong=True)
+            self._set_status(f"✗ {error}", wrong=True)
         else:
             self._show_result(self.result)
         finally:
@@ -138,7 +138,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if answer == "replace":
             self._write(force=True)
         else:
-            self._tell("nothing was written; name another file")
+            self._set_status("nothing was written; name another file")
 
     def _show_result(self, result: ExportResult) -> None:
         parts: list[Any] = [("✓ ", "$success"), sanitize_line(f"written: {result.path}")]
@@ -151,7 +151,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         status.remove_class("wrong")
         self.query_one(Input).display = self.query_one("#export-formats").display = False
 
-    def _tell(self, text: str, wrong: bool = False) -> None:
+    def _set_status(self, text: str, wrong: bool = False) -> None:
         status = self.query_one("#export-status", Static)
         status.update(sanitize_line(text))
         status.set_class(wrong, "wrong")

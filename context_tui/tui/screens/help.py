@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Label
 
-from context_tui.tui.screens.reading import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 KEYS_WIDTH = 16
 """Cells for the keys; what is longer takes a line of its own."""

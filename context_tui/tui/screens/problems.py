@@ -13,7 +13,7 @@ from textual.widgets import Footer, Label
 from context_tui.sanitize import sanitize_line
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
-from context_tui.tui.screens.reading import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 RAW_LENGTH = 4_000
 """Characters of a record that are shown; a broken line can be a whole file."""

@@ -33,9 +33,7 @@ def window_words(window: Window, width: int) -> str:
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
-def title_line(
-    session: Session, window: Window, turns: int, requests: int, at: int, live: bool, width: int
-) -> list[Run]:
+def title_line(session: Session, window: Window, turns: int, requests: int, at: int, width: int) -> list[Run]:
     """What is open, with counts; the point at the right edge."""
     info = session.info
     name = PurePath(info.path).name or info.title or "session"
@@ -56,8 +54,6 @@ def title_line(
     if session.origin:
         ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
     point: list[Run] = [("at the end", "")] if at >= len(session) else [(f"as of message {at:,}", f"bold {WARN}")]
-    if live:
-        point += [("   live ", MUTED), ("●", GOOD)]
     return spread([part for part in ranks if part[1][0].strip()], point, width)
 
 
@@ -80,7 +76,6 @@ class HeaderBar(Widget):
         self._recorded = Recorded((), ())
         self._turns = 0
         self._at = 0
-        self._live = False
         self._level: Level | None = None
         self._parts: Mapping[str, int] | None = None
 
@@ -91,7 +86,6 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         fit: Fit | None = None,
-        live: bool = False,
     ) -> None:
         """Show a session as of the point of *context*.
 
@@ -103,7 +97,7 @@ class HeaderBar(Widget):
             # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
         usage = recorded_usage(context)
-        self._at, self._live, self._parts = context.at, live, parts
+        self._at, self._parts = context.at, parts
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
@@ -132,7 +126,7 @@ class HeaderBar(Widget):
         if session is None or level is None or not width:
             return Content("")
         size, beside_line, beside_gauge = self._layout(width)
-        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, self._live, width)
+        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []

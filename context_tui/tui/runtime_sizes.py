@@ -1,21 +1,18 @@
-"""What each runtime would have believed before every model call of a session: counted once, off the paint path."""
+"""The context size that each runtime believed in before every model call of a session: counted off the paint path."""
 
 from __future__ import annotations
 
-import time
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 
-TURN = 500
-"""Moments after which a thread gives the screen its turn."""
-
 
 @dataclass(frozen=True)
-class Beliefs:
+class RuntimeSizes:
     """Tokens by message, -1 where there is none: baseline plus delta, and input tokens of the last reply."""
 
     facts: Facts
@@ -28,7 +25,7 @@ class Beliefs:
         """Whether this says all there is about a message; a session that has grown since has the same beginning."""
         return self.facts is session.facts and message < self.length
 
-    def words(self, message: int) -> str:
+    def describe(self, message: int) -> str:
         """What was believed before a message; empty where no model was called."""
         if not 0 <= message < self.length or self.believed[message] < 0:
             return ""
@@ -42,16 +39,15 @@ class Beliefs:
         return f"believed before it: {self.believed[message]:,} by defect ({how}), {sdk}"
 
 
-def beliefs_of(session: Session, pause: float = 0.0) -> Beliefs:
-    """The whole series, in a time that grows with the session; *pause* is slept now and then, for threads."""
+def runtime_sizes_of(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
+    """The whole series, in a time that grows with the session; *checkpoint* is called at every moment."""
     length = len(session)
     believed, read, recorded = (array("q", [-1]) * length for _ in range(3))
-    for number, state in enumerate(runtime_states(session, frozenset({"before_call"}))):
-        if pause and number % TURN == 0:
-            time.sleep(pause)
+    for state in runtime_states(session, frozenset({"before_call"})):
+        checkpoint()
         if state.at < length:
             believed[state.at] = state.believed
             recorded[state.at] = state.recorded is not None
             if state.input_tokens is not None:
                 read[state.at] = state.input_tokens
-    return Beliefs(session.facts, length, believed, read, recorded)
+    return RuntimeSizes(session.facts, length, believed, read, recorded)

@@ -28,7 +28,7 @@ _HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x20
 _HIDDEN |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 
 
-class Guard(LineFilter):
+class OutputFilter(LineFilter):
     """Takes control characters out of every line, and with *ascii* our drawn characters.
 
     It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -40,6 +40,14 @@ class Options:
     window: int | None = None
     ascii: bool = False
     demo: bool = False
+
+
+@runtime_checkable
+class Commands(Protocol):
+    """A screen with commands that no key is bound to."""
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Those commands."""
 
 
 class ContextTuiApp(App[None]):
@@ -97,7 +105,7 @@ class ContextTuiApp(App[None]):
         self.begin()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and the guard, in one."""
+        """Textual's filters and ours, as one."""
         before = tuple(super().get_line_filters())
         if before != self._output_filter.before:
             self._output_filter = OutputFilter(before, ascii=self.options.ascii)
@@ -166,6 +174,8 @@ class ContextTuiApp(App[None]):
                 f"key: {keys}",
                 lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
             )
+        if isinstance(screen, Commands):
+            yield from screen.commands()
         for command in super().get_system_commands(screen):
             if command.title != "Quit" or "leave" not in found:  # ours asks when a result would be lost
                 yield command

@@ -78,9 +78,9 @@ async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
         assert len(shown.rows) > 7_000
         paint = shown.timeline._paint
 
-        def counting(row: int, width: int, here: bool) -> Strip:
+        def counting(reader: Reader, row: int, width: int, here: bool) -> Strip:
             drawn_rows.append(row)
-            return paint(row, width, here)
+            return paint(reader, row, width, here)
 
         shown.timeline._paint = counting  # type: ignore[method-assign]
         shown.timeline.action_go(-1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from textual import events, on, work
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -37,7 +39,7 @@ from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.screens.dialogs import message_number, message_prompt, quit_prompt, window_prompt, window_tokens
 from context_tui.tui.screens.filters import Choice, FilterScreen
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import NOTES, digits, keys
+from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about
 from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.search import Found, Search
 from context_tui.tui.text import Reader, kind_word, line, plain_text, plural
@@ -47,7 +49,7 @@ from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.minimap import Minimap, stretches
 from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import Scoreboard, score_rows
+from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.workers import BlocksRead, CurveKnown, FiresKnown, InspectorWorkers, SizesKnown
@@ -411,6 +413,12 @@ class InspectorScreen(Screen[None]):
     def action_policy(self, name: str) -> None:
         """Choose a policy."""
         self.show(self.view.with_policy(name))
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """The policies that no digit chooses, for the command palette."""
+        for name, policy in islice(POLICIES.items(), DIGITS, None):
+            choose = partial(self.action_policy, name)
+            yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "no key", choose)
 
     @on(Scoreboard.Chosen)
     def _policy_chosen(self, event: Scoreboard.Chosen) -> None:

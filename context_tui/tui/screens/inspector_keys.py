@@ -8,9 +8,8 @@ from itertools import islice
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
+from context_tui.tui.widgets.scoreboard import DIGITS
 
-DIGITS = 9
-"""How many policies a digit chooses; those beyond are chosen on the scoreboard or in the command palette."""
 NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . gone already (cleared before); "
     "< before this context, > after the point that is planned as of.",

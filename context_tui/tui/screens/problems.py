@@ -34,7 +34,6 @@ class ProblemsScreen(ModalScreen[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self._starts: list[int] = []
 
     def compose(self) -> ComposeResult:
         """A heading with the count, and the problems."""

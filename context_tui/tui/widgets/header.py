@@ -108,13 +108,12 @@ class HeaderBar(Widget):
         )
         self.refresh()
 
-    def _layout(self, width: int) -> tuple[int, list[Run], list[Run]]:
+    def _layout(self, level: Level, width: int) -> tuple[int, list[Run], list[Run]]:
         """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
-        assert self._level is not None
         found: tuple[int, list[Run], list[Run]] = (0, [], [])
         for detail, others, off in WORDS:
-            beside_line = legend(self._recorded, self._level.window.tokens, detail)
-            beside = beside_line, numbers(self._level, detail, others, off)
+            beside_line = legend(self._recorded, level.window.tokens, detail)
+            beside = beside_line, numbers(level, detail, others, off)
             found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
             if found[0] >= max(MIN_BAR, width // 3):
                 break
@@ -125,7 +124,7 @@ class HeaderBar(Widget):
         session, level, width = self.session, self._level, self.content_size.width
         if session is None or level is None or not width:
             return Content("")
-        size, beside_line, beside_gauge = self._layout(width)
+        size, beside_line, beside_gauge = self._layout(level, width)
         top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
@@ -137,7 +136,7 @@ class HeaderBar(Widget):
         """Go to the request that was clicked."""
         if self._level is None or event.y - self.gutter.top != 1:
             return
-        size, *_ = self._layout(self.content_size.width)
+        size, *_ = self._layout(self._level, self.content_size.width)
         message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
         if message is not None:
             self.post_message(self.Jumped(message))

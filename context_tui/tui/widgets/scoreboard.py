@@ -18,8 +18,9 @@ from context_tui.policies.registry import POLICIES
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent
 from context_tui.tui.widgets.outcome import does, outcome_of
 
-NAME = max(map(len, POLICIES))
 SHARE = 5
+DIGITS = 9
+"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,9 @@ def score_rows(
 
 @dataclass(frozen=True)
 class Columns:
-    """Cells of the columns behind the policy's name; those that are 0 are left out."""
+    """Cells of the columns; those that are 0 are left out."""
 
+    name: int
     fires: int
     does: int
     after: int
@@ -76,8 +78,9 @@ class Columns:
 
 
 def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
-    """Columns for *width* cells: first what it does, then the tokens, then whether it fires go where it is narrow."""
-    room = width - 3 - NAME - 2 - SHARE
+    """Columns for *width* cells; where it is narrow, what it does goes first, then tokens, then whether it fires."""
+    name = max((len(row.policy) for row in rows), default=0)
+    room = width - 3 - name - 2 - SHARE
     fires = 7 if room >= 7 else 0
     after = max(11, *(len(f"{row.after:,}") + 2 for row in rows)) if rows else 11
     after = after if room - fires >= after else 0
@@ -87,21 +90,22 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     longest = max((len(row.does) for row in rows), default=0) + 2
     words = min(max(longest, 16), room) if room >= 16 else 0
     room -= words
-    return Columns(fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
+    return Columns(name, fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
 
 
 def heading(columns: Columns, width: int) -> list[Run]:
     """What stands in the columns."""
-    words = "   " + "policy".ljust(NAME)
+    words = "   " + "policy".ljust(columns.name)
     words += "  fires"[: columns.fires].ljust(columns.fires) + "  would"[: columns.does].ljust(columns.does)
     words += "est. after".rjust(columns.after) if columns.after else ""
     return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
 
 
-def score_line(digit: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
-    """A policy's line in *width* cells."""
-    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit} ", BOLD if current else MUTED)]
-    runs.append((row.policy.ljust(NAME), BOLD if current else ""))
+def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
+    """The line of the *number*-th policy in *width* cells; a digit stands before those that one chooses."""
+    digit = str(number) if number <= DIGITS else ""
+    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit:<2}", BOLD if current else MUTED)]
+    runs.append((row.policy.ljust(columns.name), BOLD if current else ""))
     if row.trouble:
         return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
     acts = bool(row.does)
@@ -155,12 +159,24 @@ class Scoreboard(Widget, can_focus=True):
         """The heading, and a line for each policy."""
         return len(self.rows) + 1
 
+    @property
+    def _room(self) -> int:
+        """How many lines there is room for below the heading."""
+        return max(self.content_size.height - 1, 1)
+
+    @property
+    def _first(self) -> int:
+        """The first line in sight, so that the current one is."""
+        current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
+        return max(current - self._room + 1, 0)
+
     def render(self) -> Content:
         """The lines, the current one on a ground of its own."""
         width = self.content_size.width
         columns = columns_for(self.rows, width)
         lines = [content(heading(columns, width), self.ascii)]
-        for number, row in enumerate(self.rows):
+        first = self._first
+        for number, row in enumerate(self.rows[first : first + self._room], first):
             current = row.policy == self.current
             runs = score_line(number + 1, row, current, columns, width)
             lines.append(content(on(runs, "$boost") if current else runs, self.ascii))
@@ -181,8 +197,8 @@ class Scoreboard(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose what was clicked."""
-        number = event.y - self.gutter.top - 1
-        if 0 <= number < len(self.rows):
+        number = event.y - self.gutter.top - 1 + self._first
+        if self._first <= number < len(self.rows):
             self._choose(number)
 
     def _choose(self, number: int) -> None:

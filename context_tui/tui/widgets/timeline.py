@@ -195,14 +195,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         key = (row, width, here, here and self.has_focus, self._generation)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._paint(row, width, here)
+            strip = self._strips[key] = self._paint(self._reader, row, width, here)
         return strip
 
-    def _paint(self, row: int, width: int, here: bool) -> Strip:
-        assert self._reader is not None
+    def _paint(self, reader: Reader, row: int, width: int, here: bool) -> Strip:
         if not self._styles:
             self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _PARTS}
-        rows, facts = self._rows, self._reader.session.facts
+        rows, facts = self._rows, reader.session.facts
         message, block = rows.message[row], rows.block[row]
         over = Style()
         if here:
@@ -224,7 +223,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             turn=str(rows.turn[message]) if starts else "",
             starts=starts,
             kind=kind_word(facts, message, block),
-            preview=self._reader.preview(message, block),
+            preview=reader.preview(message, block),
             tokens=self._tokens(row, block, mark),
             mark=mark,
         )

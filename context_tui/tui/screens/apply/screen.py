@@ -222,7 +222,7 @@ class ApplyScreen(ModalScreen[Session | None]):
         checks = self.query_one("#apply-checks", Static)
         draft = self.draft
         if self.phase is Phase.DONE and draft and self.prepared:
-            checks.update(texts.check_lines(self._checks(draft)))
+            checks.update(texts.check_lines(_checks(self.prepared, draft)))
             self._name_summary(texts.written_by(draft))
         elif self.phase in (Phase.READY, Phase.READING):
             pane.show([Part(self._waiting(), "muted")])
@@ -258,10 +258,6 @@ class ApplyScreen(ModalScreen[Session | None]):
         status = self.query_one("#apply-status", Static)
         status.update(sanitize_line(text))
         status.set_class(look == "error", "wrong")
-
-    def _checks(self, draft: Draft) -> list[Check]:
-        assert self.prepared is not None
-        return self.prepared.check(draft.text, draft.summary, edited=draft.edited)
 
     # -- choosing who writes it, and what they may see
 
@@ -430,7 +426,7 @@ class ApplyScreen(ModalScreen[Session | None]):
         draft = self.draft
         if draft is None or self.prepared is None:
             return
-        wrong = objections(self._checks(draft))
+        wrong = objections(_checks(self.prepared, draft))
         if wrong and not self._warned:
             self._warned = True
             self._set_status(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it all the same", "error")
@@ -439,3 +435,7 @@ class ApplyScreen(ModalScreen[Session | None]):
             self.dismiss(apply(self.session, self.plan, draft.text))
         except Error as error:
             self._set_status(f"✗ {error}", "error")
+
+
+def _checks(prepared: Prepared, draft: Draft) -> list[Check]:
+    return prepared.check(draft.text, draft.summary, edited=draft.edited)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import SessionInfo
 
 SUFFIXES = (".jsonl", ".json", ".db")
@@ -22,12 +23,6 @@ SAMPLES, HERE, ELSEWHERE = "samples", "this project", "other projects"
 IN_FILE, IN_FOLDER, IN_FOLDERS = "in this file", "in this folder", "in these folders"
 GROUPS = (IN_FILE, IN_FOLDER, IN_FOLDERS, HERE, ELSEWHERE, SAMPLES)
 """The headings, in the order in which they are listed."""
-
-# What stands in a user record without having been typed: commands, their output, notices of the client.
-_MARKUP = re.compile(
-    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user-memory|ide_)"
-    r"|Caveat: The messages below|\[Request interrupted|This session is being continued)"
-)
 
 
 @dataclass(frozen=True)
@@ -122,6 +117,8 @@ def title_of(info: SessionInfo) -> str:
 
 def _typed(record: Any) -> str:
     """The text of a record if a person typed it."""
+    from context_tui.formats.claude_code.records import is_markup  # not before a title is read
+
     if not isinstance(record, dict) or record.get("isMeta") or record.get("isSidechain"):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
@@ -132,7 +129,12 @@ def _typed(record: Any) -> str:
     for block in blocks if isinstance(blocks, list) else ():
         if isinstance(block, dict) and block.get("type") == "text":
             text = block.get("text")
-            if isinstance(text, str) and text.strip() and not _MARKUP.match(text):
+            if (
+                isinstance(text, str)
+                and text.strip()
+                and not is_markup(text)
+                and not text.startswith(CLAUDE_CODE_SUMMARY)
+            ):
                 return text
     return ""
 

@@ -81,6 +81,7 @@ class ContextTuiApp(App[None]):
         self.what = what
         self.options = Options(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
         self._output_filter = OutputFilter(ascii=ascii)
+        self._has_begun = False
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes)
@@ -102,6 +103,8 @@ class ContextTuiApp(App[None]):
 
     @on(Imported)
     def _imported(self) -> None:
+        gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
+        self._has_begun = True
         self.begin()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -154,10 +157,11 @@ class ContextTuiApp(App[None]):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Let go of the sessions."""
-        from context_tui.tui.view import forget_plans
+        """Let go of the sessions, if there are any: before the first screen, an import would wait for that thread's."""
+        if self._has_begun:
+            from context_tui.tui.view import forget_plans
 
-        forget_plans()
+            forget_plans()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen, and Textual's own commands."""

@@ -13,8 +13,8 @@ from weakref import WeakSet
 from textual.dom import DOMNode
 from textual.worker import Worker
 
-WORK, REST = 0.008, 0.002
-"""Seconds of work, and of letting the screen have its turn."""
+WORK, REST = 0.008, 0.05
+"""Seconds of work, and at most of waiting for the screen to have its turn."""
 
 Result = TypeVar("Result")
 
@@ -26,8 +26,8 @@ class Cancelled(Exception):
 class Job:
     """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
 
-    def __init__(self) -> None:
-        self._cancelled = Event()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._cancelled = loop, Event()
         self._until = time.monotonic() + WORK
 
     @property
@@ -48,8 +48,15 @@ class Job:
         if time.monotonic() >= self._until:
             if self.cancelled:
                 raise Cancelled
-            time.sleep(REST)
+            self.rest()
             self._until = time.monotonic() + WORK
+
+    def rest(self) -> None:
+        """Wait until the event loop has gone round: two threads at once would make what it does take twice as long."""
+        turned = Event()
+        with suppress(RuntimeError):  # the loop may be gone by now
+            self._loop.call_soon_threadsafe(turned.set)
+            turned.wait(REST)
 
 
 _threads: WeakSet[Thread] = WeakSet()
@@ -61,7 +68,8 @@ async def run_in_thread(work: Callable[[Job], Result]) -> Result:
     Raises:
         Exception: whatever the work raised.
     """
-    loop, job = asyncio.get_running_loop(), Job()
+    loop = asyncio.get_running_loop()
+    job = Job(loop)
     done: asyncio.Future[Result] = loop.create_future()
 
     def finish(result: Result | None, error: BaseException | None) -> None:

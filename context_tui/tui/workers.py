@@ -27,8 +27,8 @@ from context_tui.tui.text import Reader
 from context_tui.tui.threads import WORK, Job, start_work
 from context_tui.tui.view import Location, View
 
-BUSY = 0.15
-"""Seconds for which reading gives way to the screen after something was pressed."""
+BUSY, GIVE_WAY = 0.15, 0.02
+"""Seconds for which reading gives way to the screen after something was pressed, and for which it pauses meanwhile."""
 PLANNED_MESSAGES = 50_000
 """Messages up to which plans are made to find where one changes something."""
 
@@ -92,14 +92,18 @@ class InspectorWorkers:
         """Stop the work of a group."""
         self._screen.workers.cancel_group(self._screen, group)
 
-    def _is_busy(self) -> bool:
-        """Whether a key was pressed just now."""
-        return time.monotonic() - self.touched_at < BUSY
-
     def read_session(self, info: SessionInfo) -> None:
         """Read a session; posts ``loading.Read`` and ``loading.Failed``."""
-        post = self._screen.post_message
-        self._start("read", "read the session", lambda job: read(info, post, lambda: job.cancelled, self._is_busy))
+
+        def work(job: Job) -> None:
+            def rest() -> None:
+                if time.monotonic() - self.touched_at < BUSY:
+                    time.sleep(GIVE_WAY)
+                job.rest()
+
+            read(info, self._screen.post_message, lambda: job.cancelled, rest)
+
+        self._start("read", "read the session", work)
 
     def read_blocks(self, reader: Reader, location: Location) -> None:
         """Read a large message; posts ``BlocksRead``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from pathlib import Path
 
@@ -70,6 +71,20 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
         await settled(pilot)
         assert len(screen.view.session) == len(slow.whole) and screen.view.plan is not None
         assert timeline.cursor == 2, "a cursor that was moved stays"
+
+
+async def test_what_was_imported_is_kept_from_the_garbage_collector_once(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(True))
+    running = app(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        for count in (5, 10, 15):
+            slow.gate.release()
+            await until(pilot, lambda count=count: len(screen.view.session) == count)  # type: ignore[misc]
+        assert frozen == [True]
 
 
 async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
@@ -173,6 +188,13 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
     posted: list[Message] = []
     read(INFO, posted.append, lambda: False)
     assert isinstance(posted[0], Failed) and "KeyError" in posted[0].why
+
+
+def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanner, rests = Slow(step=1, free=True), list[int]()
+    monkeypatch.setattr(opening, "scanner_for", lambda info: scanner)
+    read(INFO, lambda message: None, lambda: False, lambda: rests.append(scanner.at))
+    assert rests == list(range(1, len(scanner.whole)))
 
 
 def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,20 @@ def test_the_end_does_not_wait_for_work_that_cannot_be_stopped() -> None:
     free.set()
 
 
+async def test_work_rests_until_the_screen_has_had_its_turn() -> None:
+    turns: list[str] = []
+
+    def work(job: Job) -> None:
+        job.rest()
+        turns.append("work")
+
+    working = asyncio.create_task(run_in_thread(work))
+    await asyncio.sleep(0)  # it has begun, and waits for the loop
+    turns.append("screen")
+    await working
+    assert turns == ["screen", "work"]
+
+
 async def test_results_and_errors_come_back() -> None:
     assert await run_in_thread(lambda job: 1 + 1) == 2
     with pytest.raises(ZeroDivisionError):

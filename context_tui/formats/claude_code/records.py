@@ -93,11 +93,10 @@ PART_WITHIN = 2_000
 MOST_TOKENS = 10**9
 """A larger size is none that was ever sent."""
 
+# What stands in a user record without having been typed: commands, their output, notices of the client.
 _MARKUP = (
-    *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
-    *("<local-command-caveat>", "<bash-input>", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
-    *("<ide_selection>", "<ide_opened_file>", "<ide_diagnostics>", "<system-reminder>", "<user-prompt-submit-hook>"),
-    *("Caveat: The messages below", "[Request interrupted"),
+    *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
+    *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
 )
 _decoder = msgspec.json.Decoder(Record)
 _SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')

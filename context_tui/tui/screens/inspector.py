@@ -116,7 +116,7 @@ class InspectorScreen(Screen[None]):
             set_title(self.query_one("#lines"), "timeline")
             self.query_one(HeaderBar).show(self.view.session, self.view.context)
             self.set_status(status.reading(self.view.session, 0.0))
-            self.computed.read_session(self.what)
+            self.call_after_refresh(self.computed.read_session, self.what)  # the first paint comes first
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is too little room."""

@@ -128,13 +128,8 @@ def _typed(record: Any) -> str:
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     for block in blocks if isinstance(blocks, list) else ():
         if isinstance(block, dict) and block.get("type") == "text":
-            text = block.get("text")
-            if (
-                isinstance(text, str)
-                and text.strip()
-                and not is_markup(text)
-                and not text.startswith(CLAUDE_CODE_SUMMARY)
-            ):
+            text = str(block.get("text") or "").lstrip()
+            if text and not is_markup(text) and not text.startswith(CLAUDE_CODE_SUMMARY):
                 return text
     return ""
 

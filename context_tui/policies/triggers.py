@@ -14,8 +14,13 @@ from context_tui.session.session import Session
 from context_tui.tokens.measured import Measured
 
 
-def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[RuntimeState]:
-    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
+def runtime_states(
+    session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[RuntimeState]:
+    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
     facts, length = session.facts, len(session)
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
         last = end - 1
@@ -25,6 +30,7 @@ def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[Runtime
         idle_from = -1
         position, request = 0, bisect_left(facts.request_message, max(context.epoch_start, context.rewritten))
         for at in range(begin, last + 1):
+            checkpoint()
             while position < len(context.order) and context.order[position] < at:
                 if facts.role[context.order[position]] == Role.ASSISTANT:
                     asked, idle_from = True, facts.ended[context.order[position]]
@@ -74,12 +80,11 @@ def firing_runs(
 ) -> list[list[RuntimeState]]:
     """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
 
-    *checkpoint* is called at every moment, and may raise to stop.
+    *checkpoint* is called at every message, and may raise to stop.
     """
     runs: list[list[RuntimeState]] = []
     firing = False
-    for state in runtime_states(session, policy.phases):
-        checkpoint()
+    for state in runtime_states(session, policy.phases, checkpoint):
         now = policy.trigger(state, params).fires
         if now:
             if not firing:

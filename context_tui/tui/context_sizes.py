@@ -22,9 +22,9 @@ class ContextSizes:
 
 
 def context_sizes_of(view: View, checkpoint: Callable[[], object] = lambda: None) -> ContextSizes:
-    """The sizes of a view's context; *checkpoint* is called between them, and may raise to stop."""
+    """The sizes of a view's context; *checkpoint* is called meanwhile, and may raise to stop."""
     session, context = view.session, view.context
-    parts = breakdown(context, not_in_file(session, context.at))
+    parts = breakdown(context, not_in_file(session, context.at), checkpoint)
     checkpoint()
     fit = fit_at(session, context)
     checkpoint()

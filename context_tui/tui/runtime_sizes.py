@@ -40,11 +40,10 @@ class RuntimeSizes:
 
 
 def runtime_sizes_of(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
-    """The whole series, in a time that grows with the session; *checkpoint* is called at every moment."""
+    """The whole series, in a time that grows with the session; *checkpoint* is called at every message."""
     length = len(session)
     believed, read, recorded = (array("q", [-1]) * length for _ in range(3))
-    for state in runtime_states(session, frozenset({"before_call"})):
-        checkpoint()
+    for state in runtime_states(session, frozenset({"before_call"}), checkpoint):
         if state.at < length:
             believed[state.at] = state.believed
             recorded[state.at] = state.recorded is not None

@@ -89,6 +89,20 @@ VIEW = View(session())
 FIRED = firing_runs(session(usage=False).with_window(4_000), POLICIES[VIEW.policy], VIEW.model)[0]
 
 
+def counted(work: Callable[[Callable[[], object]], object]) -> int:
+    """How often some work calls its checkpoint."""
+    calls: list[None] = []
+    work(lambda: calls.append(None))
+    return len(calls)
+
+
+def test_checkpoints_come_with_every_message_also_of_a_policy_whose_runtime_never_looks() -> None:
+    manual = VIEW.with_policy("manual")
+    assert counted(lambda each: firing_runs(VIEW.session, POLICIES["manual"], manual.model, each)) > len(VIEW.session)
+    assert counted(lambda each: context_sizes_of(VIEW, each)) >= len(VIEW.session)
+    assert counted(lambda each: search(VIEW.session, "auth", 1, lambda found: None, each)) == len(VIEW.session)
+
+
 @pytest.mark.parametrize(
     "work",
     [

@@ -26,7 +26,7 @@ WORDS = ((0, True, True), (0, False, True), (1, False, True), (1, False, False),
 """What is said beside the bars, less and less: how short, whether other sizes of the window, and how far it is off."""
 
 
-def window_words(window: Window, width: int) -> str:
+def window_text(window: Window, width: int) -> str:
     """Where the window's size is from, where that is a guess."""
     if window.source not in ("assumed", "inferred"):
         return ""
@@ -45,7 +45,7 @@ def title_line(session: Session, window: Window, turns: int, requests: int, at: 
         (7, (" " + plural(len(session), "message"), "")),
         (3, (plural(turns, "turn"), MUTED)),
         (2, (plural(requests, "request"), MUTED)),
-        (8, (window_words(window, width), WARN)),
+        (8, (window_text(window, width), WARN)),
     ]
     if left := len(session.facts.branches):
         ranks.insert(-1, (4, (plural(left, "rewound branch", "rewound branches"), MUTED)))

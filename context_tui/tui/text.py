@@ -35,11 +35,6 @@ def line(text: str, limit: int = PREVIEW) -> str:
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
-def count(tokens: int) -> str:
-    """A number as it stands in tables."""
-    return f"{tokens:,}"
-
-
 def plural(number: int, one: str, many: str = "") -> str:
     """``1 message``, ``2 messages``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -78,13 +78,17 @@ class View:
     @property
     def trouble(self) -> str:
         """Why there is no plan, in words; empty when there is one."""
-        found = _planned(self.session, self.point, self.policy, _key(self.settings(self.policy)))
-        return str(found) if isinstance(found, PlanError) else ""
+        return self.trouble_of(self.policy)
 
     def plan_of(self, policy: str) -> Plan | None:
         """What *policy* would do here at its settings."""
         found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
         return None if isinstance(found, PlanError) else found
+
+    def trouble_of(self, policy: str) -> str:
+        """Why *policy* has no plan here, in words; empty when it has one."""
+        found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
+        return str(found) if isinstance(found, PlanError) else ""
 
     @property
     def model(self) -> Params:

@@ -129,8 +129,10 @@ class InspectorWorkers:
             return
 
         def work(job: Job) -> None:
-            self._sizes = _context_key(view), context_sizes_of(view, job.checkpoint)
-            self._screen.post_message(SizesKnown(view))
+            sizes = context_sizes_of(view, job.checkpoint)
+            if not job.cancelled:  # or it would take the place of what is wanted now
+                self._sizes = _context_key(view), sizes
+                self._screen.post_message(SizesKnown(view))
 
         self._start("sizes", "break the context down", work)
 
@@ -143,18 +145,19 @@ class InspectorWorkers:
         if self.fires(view) is not None:
             return
 
-        def tell(fires: Fires) -> None:
-            self._fires = _trigger_key(view), fires
-            self._screen.post_message(FiresKnown(view))
-
         def work(job: Job) -> None:
+            def keep(fires: Fires) -> None:
+                if not job.cancelled:
+                    self._fires = _trigger_key(view), fires
+                    self._screen.post_message(FiresKnown(view))
+
             runs = firing_runs(view.session, POLICIES[view.policy], view.model, job.checkpoint)
             points = [run[0].at for run in runs]
-            tell(Fires(points))
+            keep(Fires(points))
             if points and len(view.session) <= PLANNED_MESSAGES:
                 acts = first_change(view, list(chain.from_iterable(runs)), job.checkpoint)
                 if acts is not None and acts != points[0]:
-                    tell(Fires(points, acts))
+                    keep(Fires(points, acts))
 
         self._start("fires", "find where triggers fire", work)
 

@@ -23,6 +23,7 @@ from context_tui.tui.screens.dialogs import window_tokens
 from context_tui.tui.status import notice
 from context_tui.tui.threads import Cancelled
 from context_tui.tui.view import Location, View
+from context_tui.tui.widgets.scoreboard import score_rows
 from context_tui.tui.workers import first_change
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
@@ -160,6 +161,10 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
     assert view.plan is None and "99999" in view.trouble
     assert notice(view, 1, []) == view.trouble
+    other = view.with_policy("chain")
+    assert other.trouble == "" and other.trouble_of("manual") == view.trouble
+    (row,) = [row for row in score_rows(other.plan_of, other.trouble_of) if row.trouble]
+    assert (row.policy, row.trouble) == ("manual", view.trouble)
 
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:

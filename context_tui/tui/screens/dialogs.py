@@ -123,10 +123,10 @@ class ChoicePrompt(ModalScreen[str | None]):
         self.dismiss(event.button.name)
 
 
-def quit_prompt(what: str = "The compacted session") -> ChoicePrompt:
+def quit_prompt() -> ChoicePrompt:
     """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
     answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit without it"), Answer("s", "stay", "stay")]
-    return ChoicePrompt("Quit?", f"{what} is not exported yet and will be lost.", answers)
+    return ChoicePrompt("Quit?", "The compacted session is not exported yet and will be lost.", answers)
 
 
 SOURCES = {

@@ -31,13 +31,13 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
     ]
 
-    def __init__(self, nodes: Sequence[DOMNode], *, title: str = "Keys", notes: Sequence[str] = ()) -> None:
+    def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
         super().__init__()
-        self._listed, self._heading, self._notes = list(nodes), title, notes
+        self._listed, self._notes = list(nodes), notes
 
     def compose(self) -> ComposeResult:
         """A title and the groups."""
-        yield Label(self._heading, id="help-title", markup=False)
+        yield Label("Keys", id="help-title", markup=False)
         yield ReadingPane(self._parts(), id="help-keys")
         yield Footer(compact=True, show_command_palette=False)
 

@@ -51,6 +51,7 @@ from context_tui.tui.widgets.minimap import Minimap, stretches
 from context_tui.tui.widgets.parameters import ParameterPanel
 from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
 from context_tui.tui.widgets.search_bar import SearchBar
+from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.workers import BlocksRead, CurveKnown, FiresKnown, InspectorWorkers, SizesKnown
 
@@ -82,7 +83,6 @@ class InspectorScreen(Screen[None]):
         self.marker = Marker(self.view.context, None)
         self._listed: array[int] | None = None
         self._listed_for: object = None
-        self._status = ""
         self._header: object = None
         self._rest_timer: Timer | None = None
         self._detail_timer: Timer | None = None
@@ -91,7 +91,7 @@ class InspectorScreen(Screen[None]):
         """Header, status, timeline with its map, detail, tuning, footer."""
         plain = self.options.ascii
         yield HeaderBar(ascii=plain, id="header")
-        yield Static(id="status", markup=False)
+        yield StatusLine(id="status")
         with Horizontal(id="middle"):
             with Vertical(id="left"):
                 with Horizontal(id="lines"):
@@ -230,7 +230,7 @@ class InspectorScreen(Screen[None]):
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.rows, self.view.plan
         self.draw_detail()
-        self.query_one(Scoreboard).show(score_rows(view.plan_of), view.policy)
+        self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), view.policy)
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
         self._mark_in_sight()
@@ -267,8 +267,7 @@ class InspectorScreen(Screen[None]):
         text = status.notice(view, self.query_one(Timeline).count, self.points, fit, width)
         hint = status.hint(digits(len(POLICIES)), demo=self.options.demo)
         hint = hint if self.fresh and not text and not self.has_class("-low") else ""
-        self.set_status(text or hint)
-        self.query_one("#status").set_class(bool(hint), "-hint")
+        self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:
         """Show the selected row in full."""
@@ -292,13 +291,9 @@ class InspectorScreen(Screen[None]):
         subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note=note, events=happened)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
 
-    def set_status(self, text: str) -> None:
-        """Say something unusual in the line above the timeline; nothing hides it."""
-        if text != self._status:  # a line that comes or goes moves everything below it
-            bar = self.query_one("#status", Static)
-            one_line = self._status and text and max(len(self._status), len(text)) < bar.size.width
-            bar.update(Content(sanitize_line(text)), layout=not one_line)
-            self._status, bar.display = text, bool(text)
+    def set_status(self, text: str, *, hint: bool = False) -> None:
+        """Say something in the line above the timeline."""
+        self.query_one(StatusLine).show(text, hint=hint)
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing, in place of what was there before; nothing in it is taken for markup."""

@@ -30,7 +30,7 @@ from context_tui.discovery import entries_of, recorded_sessions, title_of
 from context_tui.exporting import export, writable_formats
 from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.triggers import fires
+from context_tui.policies.triggers import firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import Read, wasted
@@ -683,7 +683,7 @@ def marked(n: int, at: Path) -> Fresh:
 
 
 def every_trigger(session: Session) -> object:
-    return [fires(session, policy, policy.Params()) for policy in POLICIES.values()]
+    return [firing_runs(session, policy, policy.Params()) for policy in POLICIES.values()]
 
 
 def shapes() -> Iterator[Shape]:

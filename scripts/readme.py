@@ -101,12 +101,16 @@ def formats() -> str:
 
 def keys() -> str:
     """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
-    from context_tui.tui.screens.inspector_keys import KEYS
+    from context_tui.tui.screens.inspector_keys import keys as inspector_keys
     from context_tui.tui.widgets.setting_rows import SettingRows
     from context_tui.tui.widgets.timeline import Timeline
 
     rows: dict[str, str] = {}
-    for place, bindings in (("", KEYS), ("timeline: ", Timeline.BINDINGS), ("settings: ", SettingRows.BINDINGS)):
+    for place, bindings in (
+        ("", inspector_keys(POLICIES)),
+        ("timeline: ", Timeline.BINDINGS),
+        ("settings: ", SettingRows.BINDINGS),
+    ):
         for binding in bindings:
             if isinstance(binding, Binding) and not (binding.id or "").startswith("policy-"):
                 about = binding.tooltip or binding.description

@@ -91,6 +91,7 @@ def test_the_title_is_the_first_prompt_that_was_typed(tmp_path: Path) -> None:
         {"type": "summary", "summary": "user"},
         user("<command-name>/clear</command-name>"),
         user("Caveat: The messages below were generated"),
+        user("<user-prompt-submit-hook>lint passed</user-prompt-submit-hook>"),
         user("skills", isMeta=True),
         user("aside", isSidechain=True),
         user([{"type": "tool_result", "content": "x"}]),

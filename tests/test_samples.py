@@ -14,7 +14,7 @@ import context_tui as ct
 from context_tui.cli import main
 from context_tui.discovery import samples
 from context_tui.policies.registry import policy_named
-from context_tui.policies.triggers import fires
+from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
 from context_tui.summarizer.masking import mask
@@ -141,7 +141,9 @@ def test_what_each_policy_makes_of_the_demo(coding: Session) -> None:
 
 
 def test_where_the_triggers_of_the_demo_first_fire(coding: Session) -> None:
-    first = {name: fires(coding, policy_named(name), policy_named(name).Params()) for name in ALL}
+    policies = [policy_named(name) for name in ALL]
+    runs = {policy.name: firing_runs(coding, policy, policy.Params()) for policy in policies}
+    first = {name: [run[0].at for run in found] for name, found in runs.items()}
     assert first == {"defect-microcompact": [93], "defect-compact": [119], "koda-microcompact": [86, 168]}
 
 

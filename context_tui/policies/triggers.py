@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from context_tui.policies.base import Params, Policy
@@ -14,8 +14,13 @@ from context_tui.session.session import Session
 from context_tui.tokens.running import RunningSizes
 
 
-def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[RuntimeState]:
-    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
+def runtime_states(
+    session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[RuntimeState]:
+    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts)
     requests = facts.request_message
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
@@ -27,6 +32,7 @@ def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[Runtime
         known = request >= 0 and requests[request] >= max(epoch.start, rewritten)
         since = sizes.between(requests[request], begin) if known else 0  # tokens from the reply of that request on
         for at in range(begin, end):
+            checkpoint()
             if at > begin:
                 added = sizes.of(at - 1)
                 total, since = total + added, since + added
@@ -70,12 +76,20 @@ def first_trigger(session: Session, policy: Policy, params: Params) -> int | Non
     return next((m.at for m in runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
-def fires(session: Session, policy: Policy, params: Params) -> list[int]:
-    """The messages before which the trigger begins to fire: the first of each run of moments at which it does."""
-    found, firing = [], False
-    for state in runtime_states(session, policy.phases):
+def firing_runs(
+    session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
+) -> list[list[RuntimeState]]:
+    """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
+    runs: list[list[RuntimeState]] = []
+    firing = False
+    for state in runtime_states(session, policy.phases, checkpoint):
         now = policy.trigger(state, params).fires
-        if now and not firing:
-            found.append(state.at)
+        if now:
+            if not firing:
+                runs.append([])
+            runs[-1].append(state)
         firing = now
-    return found
+    return runs

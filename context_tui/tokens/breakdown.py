@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -84,8 +84,15 @@ def category_of(facts: Facts, message: int, block: int) -> str:
     return "assistant" if facts.role[message] == Role.ASSISTANT else "user"
 
 
-def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
-    """The context in parts; *not_in_file* is what :func:`context_tui.tokens.recorded.not_in_file` found."""
+def breakdown(
+    context: Context, not_in_file: int | None = None, checkpoint: Callable[[], object] = lambda: None
+) -> Breakdown:
+    """The context in parts.
+
+    Args:
+        not_in_file: what :func:`context_tui.tokens.recorded.not_in_file` found.
+        checkpoint: called at every message; it may raise to stop.
+    """
     facts, sums = context.facts, measured(context)
     categories = dict.fromkeys(CATEGORIES, 0)
     categories["system"], categories["tools"] = tokens_of_bytes(facts.system_bytes), tokens_of_bytes(facts.tools_bytes)
@@ -97,6 +104,7 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     made: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
 
     for message in context.order:
+        checkpoint()
         for block in facts.blocks_of(message):
             body = context.replaced.get(block)
             tokens = body.tokens if body else bytes4(facts, block)

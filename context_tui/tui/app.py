@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from threading import Thread, Timer
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -25,15 +25,19 @@ from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
-from context_tui.tui.guard import Guard
+from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.themes import DARK, LIGHT, theme_for
+from context_tui.tui.threads import join_threads
+
+LEAVE = 0.05
+"""Seconds that work in threads has to stop before the program ends without it."""
 
 PATIENCE_S = 2.0
 """How long leaving may take once the process was told to end."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What the command line asked for: a point, a policy with its settings, a window, and how to draw."""
 
     at: int | None = None
@@ -42,6 +46,14 @@ class Asked:
     window: int | None = None
     ascii: bool = False
     demo: bool = False
+
+
+@runtime_checkable
+class Commands(Protocol):
+    """A screen with commands that no key is bound to."""
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Those commands."""
 
 
 class ContextTuiApp(App[None]):
@@ -73,8 +85,9 @@ class ContextTuiApp(App[None]):
     ) -> None:
         super().__init__()
         self.what = what
-        self.asked = Asked(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
-        self._guard = Guard(ascii=ascii)
+        self.options = Options(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
+        self._output_filter = OutputFilter(ascii=ascii)
+        self._has_begun = False
         self.ended_by: int | None = None  # the number of the signal
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
@@ -102,14 +115,16 @@ class ContextTuiApp(App[None]):
 
     @on(Imported)
     def _imported(self) -> None:
+        gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
+        self._has_begun = True
         self.begin()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and the guard, in one."""
+        """Textual's filters and ours, as one."""
         before = tuple(super().get_line_filters())
-        if before != self._guard.before:
-            self._guard = Guard(before, ascii=self.asked.ascii)
-        return [self._guard]
+        if before != self._output_filter.before:
+            self._output_filter = OutputFilter(before, ascii=self.options.ascii)
+        return [self._output_filter]
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
@@ -160,17 +175,18 @@ class ContextTuiApp(App[None]):
         """Open a session in the inspector."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
-        self.push_screen(InspectorScreen(what, self.asked))
+        self.push_screen(InspectorScreen(what, self.options))
 
     def _fatal_error(self) -> None:
         """End without Textual's traceback: it prints what is in local variables, which is session text."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Let go of the sessions."""
-        from context_tui.tui.view import forget
+        """Let go of the sessions, if there are any: before the first screen, an import would wait for that thread's."""
+        if self._has_begun:
+            from context_tui.tui.view import forget_plans
 
-        forget()
+            forget_plans()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen, and Textual's own commands."""
@@ -187,6 +203,8 @@ class ContextTuiApp(App[None]):
                 f"key: {keys}",
                 lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
             )
+        if isinstance(screen, Commands):
+            yield from screen.commands()
         for command in super().get_system_commands(screen):
             if command.title != "Quit" or "leave" not in found:  # ours asks when a result would be lost
                 yield command
@@ -221,6 +239,7 @@ def run(
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with ending(app.end_by):
         app.run(mouse=mouse)
+    join_threads(LEAVE)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:
         raise app._exception

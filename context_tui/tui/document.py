@@ -18,9 +18,9 @@ from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.images import describe_image
 from context_tui.tui.marks import ABOUT, PARTS, Mark
-from context_tui.tui.screens.reading import Part
 from context_tui.tui.text import call_line, line, result_text
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.reading_pane import Part
 
 LIMIT = 200_000
 """Characters of one text that are shown at first."""
@@ -32,28 +32,28 @@ Block = dict[str, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is read: a spot of a session, its full blocks, and what the plan makes of it."""
+    """What is read: a location of a session, its full blocks, and what the plan makes of it."""
 
     session: Session
-    spot: Spot
+    location: Location
     blocks: list[Block]
     mark: Mark
     plan: Plan | None = None
     limit: int = LIMIT
     note: str = ""
     belief: str = ""
-    rules: tuple[str, ...] = ()  # what happened to the context right here
+    events: tuple[str, ...] = ()  # what happened to the context right here
 
     @property
     def rows(self) -> list[int]:
         """Rows of the blocks, in the order of ``blocks``."""
-        return list(self.session.facts.blocks_of(self.spot.message))
+        return list(self.session.facts.blocks_of(self.location.message))
 
 
 def pieces(subject: Subject) -> Iterator[Part]:
     """The whole document."""
     facts = subject.session.facts
-    yield from (Part(text, "rule") for text in subject.rules)
+    yield from (Part(text, "rule") for text in subject.events)
     yield from _fate(subject)
     for text in filter(None, (subject.note, subject.belief)):
         yield Part(text, "muted")
@@ -65,9 +65,9 @@ def pieces(subject: Subject) -> Iterator[Part]:
     elif not subject.blocks:
         yield Part("this message cannot be read from the file any more", "warning")
     for row, block in zip(rows, subject.blocks, strict=False):
-        if subject.spot.block >= 0 and row != subject.spot.block:
+        if subject.location.block >= 0 and row != subject.location.block:
             continue
-        if subject.spot.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
+        if subject.location.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
             continue
         yield from _block(subject, row, block)
 
@@ -89,7 +89,7 @@ def _fate(subject: Subject) -> Iterator[Part]:
         if body is None and change.render and row in subject.rows and subject.blocks:
             body = change.render(text_in(subject.blocks[subject.rows.index(row)]))
         what = "nothing" if change.body.removed else f"{change.body.tokens:,} tokens est."
-        of = "" if subject.spot.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
+        of = "" if subject.location.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
         yield Part(f"after{of}, {what}", "heading")
         yield from _text(body or "", "after", subject.limit) if not change.body.removed else ()
         yield Part("")
@@ -101,12 +101,12 @@ def _changed(subject: Subject) -> Iterator[tuple[int, Change]]:
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.word not in ("cleared", "truncated", "dropped"):
         return
-    rows = [subject.spot.block] if subject.spot.block >= 0 else subject.rows
-    if plan.verdict(subject.spot.message).verdict != "kept":
+    rows = [subject.location.block] if subject.location.block >= 0 else subject.rows
+    if plan.verdict(subject.location.message).verdict != "kept":
         return
     for row in rows:
         change = plan.changes.get(row)
-        if change and (subject.spot.block >= 0 or facts.kind[row] != Kind.TOOL_RESULT):
+        if change and (subject.location.block >= 0 or facts.kind[row] != Kind.TOOL_RESULT):
             yield row, change
 
 

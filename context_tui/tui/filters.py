@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-WORDS = {
+LABELS = {
     "system": "system prompt",
     "tool_use": "calls",
     "tool_result": "results",
@@ -34,9 +34,9 @@ class Filter:
         empty = 0 if kind == "min_tokens" else ""
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """The filter in words, for a title."""
-        found = [WORDS.get(self.category, self.category.replace("_", " "))] if self.category else []
+        found = [LABELS.get(self.category, self.category.replace("_", " "))] if self.category else []
         found += [self.tool] if self.tool else []
         found += [self.path] if self.path else []
         found += [self.verdict] if self.verdict else []

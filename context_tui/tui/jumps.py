@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from context_tui.session.session import Session
-from context_tui.tui.rules import before, rules_of
+from context_tui.tui.context_events import before, context_events_in
 
 
 class Jump(NamedTuple):
@@ -32,8 +32,8 @@ def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None 
         found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
     if acts is not None:
         found.setdefault(acts, []).append("it changes something here" if acts in fires else f"{policy} acts here")
-    for rule in rules_of(session):
-        found.setdefault(rule.message, []).append(before(rule))
+    for event in context_events_in(session):
+        found.setdefault(event.message, []).append(before(event))
     if peak := peak_of(session):
         found.setdefault(peak[0], []).append(
             f"the next request, of message {peak[0]:,}, is the peak: {peak[1]:,} tokens recorded"

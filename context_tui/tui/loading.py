@@ -15,8 +15,8 @@ from context_tui.tui.rows import Rows
 
 STEP = 0.01
 """Seconds of reading between two looks at whether it is still wanted."""
-YIELD, GIVE_WAY = 0.001, 0.02
-"""Seconds in which the screen gets its turn after each step: at rest, and while keys are pressed."""
+YIELD = 0.001
+"""Seconds in which others get their turn after each step, where nobody says what to wait for."""
 PACE, SLOW_PACE, ENOUGH = 0.3, 1.0, 2_000
 """Seconds between snapshots, of which each makes the screen draw anew: at first, and once there are enough messages."""
 
@@ -42,17 +42,17 @@ def read(
     info: SessionInfo,
     post: Callable[[Message], object],
     stopped: Callable[[], bool],
-    busy: Callable[[], bool] = lambda: False,
+    rest: Callable[[], object] = lambda: time.sleep(YIELD),
 ) -> None:
     """Read a session to its end or until *stopped*, posting what there is.
 
-    The last post says ``end`` also when it was stopped, so that what was read can be used. While the screen is *busy*
-    answering keys it gets most of the time.
+    The last post says ``end`` also when it was stopped, so that what was read can be used. *rest* is called after each
+    step, and returns when there may be another.
     """
     try:
         from context_tui.formats.opening import scanner_for  # every format's reader: not before the first paint
 
-        _read(scanner_for(info), post, stopped, busy)
+        _read(scanner_for(info), post, stopped, rest)
     except Error as error:
         post(Failed(str(error)))
     except Exception as error:  # a reader's bug must not take the program down
@@ -60,7 +60,7 @@ def read(
 
 
 def _read(
-    scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool], busy: Callable[[], bool]
+    scanner: Scanner, post: Callable[[Message], object], stopped: Callable[[], bool], rest: Callable[[], object]
 ) -> None:
     rows, posted, appended, pace = Rows(), -PACE, 0, PACE
     revised: int | None = None
@@ -77,4 +77,4 @@ def _read(
             revised, posted, pace = None, now, PACE if len(session) < ENOUGH else SLOW_PACE
         if end:
             return
-        time.sleep(GIVE_WAY if busy() else YIELD)
+        rest()

@@ -1,4 +1,4 @@
-"""The lines of the timeline, as columns of numbers: one for each message, one for each tool result, one for each rule
+"""The lines of the timeline, as columns of numbers: one for each message, one for each tool result, one for each event
 between them. They grow with the session and hold no text.
 """
 
@@ -11,7 +11,7 @@ from itertools import accumulate, zip_longest
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
-from context_tui.tui.rules import Rule, rules_of
+from context_tui.tui.context_events import ContextEvent, context_events_in
 
 WHOLE = -1
 """In ``block``: the message itself, without its tool results."""
@@ -20,7 +20,7 @@ WHOLE = -1
 class Rows:
     """Parallel columns: ``message``, ``block`` (a row of facts, or ``WHOLE``, or a separator) and ``tokens``.
 
-    A separator has ``block`` -2 - n for ``rules[n]``. ``first`` is the first row of each message, ``turn`` the
+    A separator has ``block`` -2 - n for ``events[n]``. ``first`` is the first row of each message, ``turn`` the
     number of the turn that it belongs to (from 1; 0 before the first). ``largest`` is the most tokens that a row has.
     """
 
@@ -31,7 +31,7 @@ class Rows:
         self.first = array("l")
         self.turn = array("l")
         self.largest = 1
-        self.rules: list[Rule] = []
+        self.events: list[ContextEvent] = []
         self._sums = array("q")
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class Rows:
         other = Rows()
         for name in ("message", "block", "tokens", "first", "turn"):
             setattr(other, name, getattr(self, name)[:])
-        other.largest, other.rules = self.largest, self.rules
+        other.largest, other.events = self.largest, self.events
         return other
 
     @property
@@ -54,17 +54,17 @@ class Rows:
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
         """Follow a session that has grown, and changed from *revised_from* on."""
-        facts, start, rules = session.facts, len(self.first), rules_of(session)
-        pairs = (pair for pair in zip_longest(self.rules, rules) if pair[0] != pair[1])
-        changed = min((rule.message for rule in next(pairs, ()) if rule), default=session.length)
+        facts, start, events = session.facts, len(self.first), context_events_in(session)
+        pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
+        changed = min((event.message for event in next(pairs, ()) if event), default=session.length)
         if start == session.length and revised_from is None and changed >= start:
             return
-        self.rules = rules
+        self.events = events
         self._cut(min(start, changed, start if revised_from is None else revised_from))
         at: dict[int, list[int]] = {}
-        for number, rule in enumerate(rules):
-            if rule.message >= len(self.first):
-                at.setdefault(rule.message, []).append(number)
+        for number, event in enumerate(events):
+            if event.message >= len(self.first):
+                at.setdefault(event.message, []).append(number)
 
         kind, size, following = facts.kind, facts.size, facts.block_next
         result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, MessageFlag.TURN_START
@@ -112,10 +112,10 @@ class Rows:
             self._sums = array("q")
             del self.first[message:], self.turn[message:]
 
-    def rules_at(self, message: int) -> list[Rule]:
-        """The rules above a message."""
-        start = bisect_left(self.rules, message, key=lambda rule: rule.message)
-        return self.rules[start : bisect_right(self.rules, message, key=lambda rule: rule.message)]
+    def events_at(self, message: int) -> list[ContextEvent]:
+        """The events above a message."""
+        start = bisect_left(self.events, message, key=lambda event: event.message)
+        return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def row_of(self, message: int, block: int = WHOLE) -> int:
         """The row of a message, or of one of its blocks where that has a row of its own."""

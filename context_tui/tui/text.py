@@ -5,6 +5,7 @@ Everything that leaves this module has passed ``sanitize``; it still must enter 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -32,11 +33,6 @@ _PATHS = frozenset({"file_path", "path", "notebook_path"})
 def line(text: str, limit: int = PREVIEW) -> str:
     """The first *limit* characters of *text* as one safe line, runs of blanks as one."""
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
-
-
-def count(tokens: int) -> str:
-    """A number as it stands in tables."""
-    return f"{tokens:,}"
 
 
 def plural(number: int, one: str, many: str = "") -> str:
@@ -81,6 +77,18 @@ def result_text(content: Any) -> str:
         parts = [part if isinstance(part, Mapping) else {"type": "text", "text": str(part)} for part in content]
         return "\n".join(str(part.get("text") or "") if part.get("type") == "text" else _named(part) for part in parts)
     return "" if content is None else str(content)
+
+
+def plain_text(block: Mapping[str, Any]) -> str:
+    """A block as it is copied: its text, a call with its arguments, the name of anything else."""
+    kind = block.get("type")
+    if kind in ("text", "thinking"):
+        return str(block.get(str(kind)) or "")
+    if kind == "tool_result":
+        return result_text(block.get("content"))
+    if kind == "tool_use":
+        return f"{block.get('name')} {json.dumps(block.get('input'), indent=2, ensure_ascii=False, default=str)}"
+    return f"({kind})"
 
 
 def _named(part: Mapping[str, Any]) -> str:

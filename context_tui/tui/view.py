@@ -19,19 +19,20 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import DEFAULT, MANUAL, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Context
+from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tui.filters import EVERYTHING, Filter
 
 
-class Spot(NamedTuple):
+class Location(NamedTuple):
     """A place in the timeline: a message, or (with a block row) one of its tool results."""
 
     message: int
     block: int = -1
 
 
-START = Spot(0)
+START = Location(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class View:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     filter: Filter = EVERYTHING
     by_size: bool = False
-    cursor: Spot = START
+    cursor: Location = START
     undo: tuple[View, ...] = ()
     redo: tuple[View, ...] = ()
     exported: bool = False
@@ -76,13 +77,17 @@ class View:
     @property
     def trouble(self) -> str:
         """Why there is no plan, in words; empty when there is one."""
-        found = _planned(self.session, self.point, self.policy, _key(self.settings(self.policy)))
-        return str(found) if isinstance(found, PlanError) else ""
+        return self.trouble_of(self.policy)
 
     def plan_of(self, policy: str) -> Plan | None:
         """What *policy* would do here at its settings."""
         found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
         return None if isinstance(found, PlanError) else found
+
+    def trouble_of(self, policy: str) -> str:
+        """Why *policy* has no plan here, in words; empty when it has one."""
+        found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
+        return str(found) if isinstance(found, PlanError) else ""
 
     @property
     def model(self) -> Params:
@@ -98,7 +103,7 @@ class View:
     @property
     def runtime_state(self) -> RuntimeState:
         """What a runtime would know at the point."""
-        return _moment(self.session, self.point)
+        return _runtime_state(self.session, self.point)
 
     def curve(self, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing is kept."""
@@ -123,6 +128,18 @@ class View:
     def unexported(self) -> bool:
         """Whether an applied result would be lost by quitting."""
         return bool(self.session.origin) and not self.exported
+
+    def counterpart(self, location: Location) -> Location | None:
+        """The result of a call, or the call of a result; None for what is neither."""
+        facts = self.session.facts
+        if location.block >= 0:
+            use = facts.call_use[facts.call[location.block]]
+            return Location(facts.block_message[use]) if use >= 0 else None
+        for block in facts.blocks_of(location.message):
+            if facts.kind[block] == Kind.TOOL_USE and facts.call_result[facts.call[block]] >= 0:
+                result = facts.call_result[facts.call[block]]
+                return Location(facts.block_message[result], result)
+        return None
 
     # Commands: each gives a new view.
 
@@ -159,7 +176,7 @@ class View:
         params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
         return View(session, policy=self.policy, params=params, undo=(*self.undo, self))
 
-    def safe(self) -> View:
+    def with_export(self) -> View:
         """The same, exported."""
         return replace(self, exported=True)
 
@@ -175,10 +192,10 @@ class View:
             return None
         return replace(self.redo[-1], redo=self.redo[:-1])
 
-    def marked(self, spot: Spot) -> View:
+    def marked(self, location: Location) -> View:
         """The same under the manual policy, with a tool result marked to be cleared, or no longer."""
         facts = self.session.facts
-        mark = (spot.message, list(facts.blocks_of(spot.message)).index(spot.block))
+        mark = (location.message, list(facts.blocks_of(location.message)).index(location.block))
         marks = tuple(self.params.get(MANUAL, {}).get("clear", ()))
         marks = tuple(each for each in marks if each != mark) if mark in marks else (*marks, mark)
         return self.with_param(MANUAL, "clear", marks).with_policy(MANUAL)
@@ -194,7 +211,7 @@ def _key(values: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _moment(session: Session, point: int) -> RuntimeState:
+def _runtime_state(session: Session, point: int) -> RuntimeState:
     """What a runtime would know; whatever it would do, a plan is made."""
     return runtime_state_of(session.context_at(point), session.window_at(point), len(session), forced=True)
 
@@ -208,12 +225,12 @@ def _planned(session: Session, point: int, policy: str, key: str) -> Plan | Plan
 def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
     chosen = POLICIES[policy]
     try:
-        return chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _moment(session, point))
+        return chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _runtime_state(session, point))
     except PlanError as error:
         return error
 
 
-def forget() -> None:
+def forget_plans() -> None:
     """Drop the plans that are kept; they hold their sessions."""
     _planned.cache_clear()
-    _moment.cache_clear()
+    _runtime_state.cache_clear()

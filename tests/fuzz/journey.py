@@ -26,20 +26,20 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.triggers import fires, first_trigger
+from context_tui.policies.triggers import firing_runs, first_trigger
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizing import prepare
 from context_tui.tokens.estimators import context_tokens
-from context_tui.tui.beliefs import beliefs_of
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.jumps import jumps, peak_of
 from context_tui.tui.marks import Marker
-from context_tui.tui.requests import about_request
+from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import Rows
-from context_tui.tui.searching import matches
+from context_tui.tui.runtime_sizes import runtime_sizes_of
+from context_tui.tui.search import matches
 from context_tui.tui.text import Reader
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
 from tests.formats.histories import columns
 from tests.fuzz.validity import invalid
 
@@ -146,15 +146,15 @@ def look(session: Session, dice: random.Random) -> None:
     for message in range(len(session)) if dice.random() < 0.5 else ():
         blocks = session.content.blocks(message)
         for block in (-1, *facts.blocks_of(message)):
-            spot = Spot(message, block)
+            location = Location(message, block)
             reader.preview(message, block)
-            about_request(session, spot)
-            for _ in pieces(Subject(session, spot, blocks, marker.mark(message, block))):
+            describe_request(session, location)
+            for _ in pieces(Subject(session, location, blocks, marker.mark(message, block))):
                 pass
     if dice.random() < 0.2:
         for _ in matches(session, "a"):
             pass
-        beliefs_of(session)
+        runtime_sizes_of(session)
         peak_of(session)
     suggested_path(session, session.info.format)
 
@@ -190,7 +190,7 @@ def _along(session: Session, plan: Plan) -> None:
     policy, context, params = POLICIES[plan.policy], plan.context, plan.params
     assert isinstance(params, Params)
     if policy.phases:
-        jumps(session, policy.name, fires(session, policy, params))
+        jumps(session, policy.name, [run[0].at for run in firing_runs(session, policy, params)])
         first_trigger(session, policy, params)
     if policy.name in CURVES:
         state = runtime_state_of(context, session.window_at(context.at), len(session), None, True)

@@ -12,8 +12,8 @@ from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.apply.face import Phase
-from context_tui.tui.screens.reading import ReadingPane
+from context_tui.tui.screens.apply.screen import Phase
+from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import Shell, messages, until
 
 from .conftest import KEY, LiveServer, StartServer

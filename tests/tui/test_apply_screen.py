@@ -20,9 +20,9 @@ from context_tui.summarizer.checks import Check
 from context_tui.summarizing import choose
 from context_tui.tui.screens.apply import ApplyScreen, Drafts
 from context_tui.tui.screens.apply import screen as module
-from context_tui.tui.screens.apply.face import Phase
-from context_tui.tui.screens.apply.words import check_lines, progress, where
-from context_tui.tui.screens.reading import ReadingPane
+from context_tui.tui.screens.apply.screen import Phase
+from context_tui.tui.screens.apply.texts import check_lines, progress, where
+from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
 
 

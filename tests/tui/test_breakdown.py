@@ -13,7 +13,7 @@ from context_tui.session.memory import from_messages
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.recorded import not_in_file
-from context_tui.tui.sizes import Sizes, sizes_of
+from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
@@ -23,7 +23,7 @@ from tests.tui.tuning import Alone, sample
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
 PARTS = breakdown(CONTEXT, not_in_file(SESSION))
-SIZES = sizes_of(View(SESSION))
+SIZES = context_sizes_of(View(SESSION))
 
 
 class Parts(Alone):
@@ -92,7 +92,7 @@ def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) 
 
 def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
-    rows = rows_of(context, Sizes(breakdown(context)))
+    rows = rows_of(context, ContextSizes(breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
     assert {"nothing in this context", "no tool was called", "no blocks", "no line was read twice"} <= {
         row.text for row in rows
@@ -152,7 +152,7 @@ async def test_hostile_names_are_only_text() -> None:
     context = from_messages(messages).context_at()
     app = Parts()
     async with app.run_test(size=(100, 30)):
-        app.view.show(context, Sizes(breakdown(context)))
+        app.view.show(context, ContextSizes(breakdown(context)))
         drawn = "".join(app.view.render_line(y).text for y in range(len(app.view.rows)))
         assert "[/red]·name" in drawn and all(character.isprintable() for character in drawn)
 

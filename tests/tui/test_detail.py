@@ -11,13 +11,13 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 
 from context_tui.session.memory import from_messages
-from context_tui.tui.beliefs import beliefs_of
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines
 from context_tui.tui.document import LIMIT, Subject, pieces
 from context_tui.tui.images import describe_image, size_of
 from context_tui.tui.marks import Mark, Marker
-from context_tui.tui.requests import about_request
-from context_tui.tui.view import Spot, View
+from context_tui.tui.request_info import describe_request
+from context_tui.tui.runtime_sizes import runtime_sizes_of
+from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import session
@@ -27,7 +27,7 @@ Block = dict[str, Any]
 
 def of(*blocks: Block, role: str = "assistant") -> Subject:
     made = from_messages([{"role": role, "content": list(blocks)}])
-    return Subject(made, Spot(0), list(blocks), Marker(made.context_at(), None).mark(0))
+    return Subject(made, Location(0), list(blocks), Marker(made.context_at(), None).mark(0))
 
 
 def lines(subject: Subject) -> list[tuple[str, str]]:
@@ -95,9 +95,9 @@ def test_a_cleared_result_shows_before_and_after() -> None:
     view = View(session())
     assert view.plan is not None
     row = next(iter(view.plan.changes))
-    spot = Spot(view.session.facts.block_message[row], row)
-    mark = Marker(view.context, view.plan).mark(*spot)
-    subject = Subject(view.session, spot, view.session.content.blocks(spot.message), mark, view.plan)
+    location = Location(view.session.facts.block_message[row], row)
+    mark = Marker(view.context, view.plan).mark(*location)
+    subject = Subject(view.session, location, view.session.content.blocks(location.message), mark, view.plan)
     found = lines(subject)
     assert found[0][0] == "cleared" and "would be cleared: 900 tokens become" in found[0][1]
     assert found[2][1].startswith("[tool output cleared to save context")
@@ -108,14 +108,17 @@ def test_only_the_selected_result_is_shown() -> None:
     made = session()
     row = list(made.facts.blocks_of(2))[1]
     mark = Marker(made.context_at(), None).mark(2, row)
-    found = lines(Subject(made, Spot(2, row), made.content.blocks(2), mark))
+    found = lines(Subject(made, Location(2, row), made.content.blocks(2), mark))
     assert [text for _, text in found if text] == ["0 passed"]
 
 
 def test_the_request_is_told() -> None:
     made = session()
-    assert about_request(made, Spot(1)) == "recorded: 9,410 tokens in (9,400 from the cache, 0 written to it), 20 out"
-    assert about_request(made, Spot(0)) == ""
+    assert (
+        describe_request(made, Location(1))
+        == "recorded: 9,410 tokens in (9,400 from the cache, 0 written to it), 20 out"
+    )
+    assert describe_request(made, Location(0)) == ""
 
 
 def test_deep_nesting_is_no_crash() -> None:
@@ -180,19 +183,19 @@ async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
 
 def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     made = session()
-    beliefs = beliefs_of(made)
-    assert beliefs.words(0) == beliefs.words(2) == beliefs.words(len(made)) == ""
-    assert beliefs.words(1).endswith(
+    runtime_sizes = runtime_sizes_of(made)
+    assert runtime_sizes.describe(0) == runtime_sizes.describe(2) == runtime_sizes.describe(len(made)) == ""
+    assert runtime_sizes.describe(1).endswith(
         "by defect (an estimate, as nothing was recorded before it), nothing by agent-sdk (no reply)"
     )
-    believed = beliefs.by_runtime["defect"].tokens[3]
+    believed = runtime_sizes.by_runtime["defect"].tokens[3]
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
-    assert beliefs.words(3) == (
-        f"believed before it: {beliefs.by_runtime['defect'].tokens[3]:,} by defect (last recorded + estimate), "
+    assert runtime_sizes.describe(3) == (
+        f"believed before it: {runtime_sizes.by_runtime['defect'].tokens[3]:,} by defect (last recorded + estimate), "
         "10 by agent-sdk (input tokens of the last reply)"
     )
-    assert not beliefs.knows(session(), 3)
+    assert not runtime_sizes.knows(session(), 3)
 
 
 async def test_what_was_believed_comes_when_it_is_counted() -> None:
@@ -204,11 +207,11 @@ async def test_what_was_believed_comes_when_it_is_counted() -> None:
             yield detail
 
     async with Alone().run_test(size=(100, 20)) as pilot:
-        subject = Subject(made, Spot(3), made.content.blocks(3), mark, note="recorded: 9,410 tokens in")
+        subject = Subject(made, Location(3), made.content.blocks(3), mark, note="recorded: 9,410 tokens in")
         detail.read(subject, Content("3"), Content(""))
         assert "believed before it" not in detail.shown
         await until(pilot, lambda: "believed before it" in detail.shown)
         first = detail.shown.splitlines()
         assert first.index("recorded: 9,410 tokens in") + 1 == next(n for n, t in enumerate(first) if "believed" in t)
-        detail.read(Subject(made, Spot(5), made.content.blocks(5), mark), Content("5"), Content(""))
+        detail.read(Subject(made, Location(5), made.content.blocks(5), mark), Content("5"), Content(""))
         assert "believed before it" in detail.shown

@@ -41,11 +41,11 @@ class Header(Alone):
     """The header of a session as of a message."""
 
     def __init__(
-        self, session: Session = SESSION, at: int | None = None, theme: str = "textual-dark", **options: bool
+        self, session: Session = SESSION, at: int | None = None, theme: str = "textual-dark", ascii: bool = False
     ) -> None:
-        self.header = HeaderBar(ascii=options.pop("ascii", False))
+        self.header = HeaderBar(ascii=ascii)
         super().__init__(self.header, theme)
-        self.session, self.at, self.options = session, at, options
+        self.session, self.at = session, at
         self.jumps: list[int] = []
 
     def on_mount(self) -> None:
@@ -53,7 +53,7 @@ class Header(Alone):
         super().on_mount()
         context = self.session.context_at(self.at)
         parts = breakdown(context, not_in_file(self.session)).by_category
-        self.header.show(self.session, context, parts, fit=fit_at(self.session, context), **self.options)
+        self.header.show(self.session, context, parts, fit=fit_at(self.session, context))
 
     @on(HeaderBar.Jumped)
     def jumped(self, event: HeaderBar.Jumped) -> None:
@@ -195,7 +195,7 @@ async def test_ascii_is_ascii(width: int) -> None:
 
 def test_snapshot_wide(snap_compare: Any) -> None:
     """File and counts, recorded line with an epoch and ticks, gauge with a named part; numbers say what they are."""
-    assert snap_compare(Header(live=True), terminal_size=(160, 3))
+    assert snap_compare(Header(), terminal_size=(160, 3))
 
 
 def test_snapshot_point_80(snap_compare: Any) -> None:

@@ -7,19 +7,19 @@ from textual.binding import Binding
 from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
+from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.dialogs import Dialogs
+from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.screens.filters import FilterScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.inspector_keys import KEYS
-from context_tui.tui.screens.prompts import ChoicePrompt, InputPrompt
-from context_tui.tui.view import Spot
+from context_tui.tui.screens.inspector_keys import keys
+from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.find import FindBar
 from context_tui.tui.widgets.parameters import ParameterPanel
+from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, inspector, session, settled
@@ -28,7 +28,7 @@ WIDE = (140, 44)
 
 
 def notice(screen: InspectorScreen) -> str:
-    return str(screen.query_one("#notice", Static).content)
+    return str(screen.query_one("#status", Static).content)
 
 
 async def test_it_opens_at_the_end_with_a_plan() -> None:
@@ -37,7 +37,7 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         await settled(pilot)
         screen = inspector(running)
         assert screen.view.at is None and screen.view.plan is not None
-        assert screen.spot == Spot(len(screen.view.session) - 1)
+        assert screen.location == Location(len(screen.view.session) - 1)
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
         assert "1–7 choose a policy" in notice(screen)
@@ -51,7 +51,7 @@ async def test_what_was_asked_for_is_shown() -> None:
         view = inspector(running).view
         assert (view.policy, view.point, view.session.window.tokens) == ("agent-sdk-prune", 20, 50_000)
         assert view.settings("agent-sdk-prune") == {"max_chars": 100}
-        assert inspector(running).spot.message == 20
+        assert inspector(running).location.message == 20
 
 
 async def test_digits_choose_policies_and_arrows_values() -> None:
@@ -72,7 +72,7 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.query_one(Timeline).select(Spot(24))
+        screen.query_one(Timeline).select(Location(24))
         screen.action_as_of()
         assert screen.view.point == 24
         await settled(pilot)
@@ -98,11 +98,11 @@ async def test_turns_are_gone_through() -> None:
         await settled(pilot)
         screen = inspector(running)
         screen.action_turn(-1)
-        assert screen.spot == Spot(40)
+        assert screen.location == Location(40)
         screen.action_turn(-1)
-        assert screen.spot == Spot(32)
+        assert screen.location == Location(32)
         screen.action_turn(1)
-        assert screen.spot == Spot(40)
+        assert screen.location == Location(40)
 
 
 async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
@@ -111,12 +111,12 @@ async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
         await settled(pilot)
         screen = inspector(running)
         timeline = screen.query_one(Timeline)
-        timeline.select(Spot(1))
+        timeline.select(Location(1))
         await pilot.press("enter")
-        assert screen.spot.message == 2 and screen.spot.block >= 0
+        assert screen.location.message == 2 and screen.location.block >= 0
         await pilot.press("enter")
-        assert screen.spot == Spot(1)
-        timeline.select(Spot(0))
+        assert screen.location == Location(1)
+        timeline.select(Location(0))
         await pilot.press("enter")
         assert isinstance(screen.focused, Detail), "a message without a call is opened"
 
@@ -218,10 +218,10 @@ async def test_marks_by_hand() -> None:
         timeline = screen.query_one(Timeline)
         screen.action_mark()
         assert screen.view.policy != "manual", "the last message is no result"
-        timeline.select(Spot(2, next(iter(screen.view.session.facts.blocks_of(2)))))
+        timeline.select(Location(2, next(iter(screen.view.session.facts.blocks_of(2)))))
         screen.action_mark()
         assert screen.view.settings("manual") == {"clear": ((2, 0),)}
-        timeline.select(Spot(24))
+        timeline.select(Location(24))
         screen.action_cut()
         assert screen.view.plan is not None and screen.view.plan.boundary == 24
 
@@ -233,18 +233,18 @@ async def test_finding_counts_and_goes_through() -> None:
         screen = inspector(running)
         await pilot.press("slash")
         screen.query_one(Input).value = "rotate"
-        await until(pilot, lambda: screen.hunt.ended)
+        await until(pilot, lambda: screen.search.ended)
         await settled(pilot)
-        assert len(screen.hunt.spots) == 6 and "6 rows" in drawn(running)
+        assert len(screen.search.locations) == 6 and "6 rows" in drawn(running)
         await pilot.press("enter")
-        assert screen.spot == Spot(0)
+        assert screen.location == Location(0)
         screen.action_match(1)
-        assert screen.spot == Spot(8)
+        assert screen.location == Location(8)
         screen.action_match(-1)
         await settled(pilot)
         assert "1 of 6 rows" in drawn(running)
         await pilot.press("escape")
-        assert not screen.query_one(FindBar).display and screen.query_one(Timeline).has_focus
+        assert not screen.query_one(SearchBar).display and screen.query_one(Timeline).has_focus
 
 
 async def test_filters_are_chosen_and_taken_away() -> None:
@@ -298,7 +298,7 @@ async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> N
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.query_one(Timeline).select(Spot(0))
+        screen.query_one(Timeline).select(Location(0))
         screen.action_copy()
         screen.query_one(ParameterPanel).rows.focus()
         await pilot.pause()
@@ -324,7 +324,7 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        for key in KEYS:
+        for key in keys(POLICIES):
             assert isinstance(key, Binding)
             assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
@@ -346,12 +346,14 @@ async def test_the_palette_finds_commands_by_their_names_once() -> None:
 
 
 def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
-    for owner in (InspectorScreen, Timeline, Detail, FindBar, FilterScreen):
+    for owner in (Timeline, Detail, SearchBar, FilterScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
-    names = [binding.id for binding in KEYS]  # type: ignore[union-attr]
-    assert len(set(names)) == len(names)
-    assert all(hasattr(Dialogs, "action_apply") for _ in names)
+    bindings = keys(POLICIES)
+    assert len({binding.id for binding in bindings}) == len(bindings)
+    for binding in bindings:
+        assert binding.id and binding.description and binding.tooltip, binding
+        assert hasattr(InspectorScreen, f"action_{binding.action.partition('(')[0]}"), binding
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 30), (160, 50)], ids=str)
@@ -409,7 +411,7 @@ async def test_a_detail_that_was_hidden_is_there_when_it_is_shown() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        inspector(running).query_one(Timeline).select(Spot(1))
+        inspector(running).query_one(Timeline).select(Location(1))
         await settled(pilot)
         await pilot.press("space")
         await pilot.pause()
@@ -425,7 +427,7 @@ async def test_a_huge_message_is_read_beside_the_screen() -> None:
         await settled(pilot)
         screen = inspector(running)
         assert "Bash cat huge" in drawn(running) and "1,650,000" in drawn(running)
-        await until(pilot, lambda: screen.query_one(Detail).spot == Spot(1, 1))
+        await until(pilot, lambda: screen.query_one(Detail).location == Location(1, 1))
         await settled(pilot)
         assert "0123456789" in drawn(running)
 
@@ -435,5 +437,5 @@ async def test_the_demo_begins_where_something_is_cleared() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert screen.marker.mark(*screen.spot).word == "cleared"
+        assert screen.marker.mark(*screen.location).word == "cleared"
         assert "a sample session" in notice(screen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from context_tui.tui import app as application
-from context_tui.tui.screens.background import Background
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, inspector, opened, session
 
@@ -30,10 +29,10 @@ def test_a_crash_is_an_error_and_prints_no_locals(
 
 
 async def test_a_failing_thread_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("context_tui.tui.screens.background.sizes_of", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("context_tui.tui.workers.context_sizes_of", lambda *_, **__: 1 / 0)
     running = app()
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         await opened(pilot)
         await until(pilot, lambda: "could not" in drawn(running))
         assert "could not break the context down: ZeroDivisionError" in " ".join(drawn(running).split())
-        assert isinstance(inspector(running), Background) and running.is_running
+        assert inspector(running).is_current and running.is_running

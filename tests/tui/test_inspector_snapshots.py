@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import until
 from tests.tui.inspecting import CLEAR, DROP, eventful, inspector, session, settled
@@ -25,14 +25,14 @@ def running(pilot: Pilot[Any]) -> ContextTuiApp:
     return app
 
 
-def after(*actions: str, spot: Spot | None = None, key: str = "") -> Steps:
+def after(*actions: str, location: Location | None = None, key: str = "") -> Steps:
     """Settle, select, run the inspector's actions, press a key, settle."""
 
     async def steps(pilot: Pilot[Any]) -> None:
         await settled(pilot)
         screen = inspector(running(pilot))
-        if spot is not None:
-            screen.query_one(Timeline).select(spot)
+        if location is not None:
+            screen.query_one(Timeline).select(location)
         for action in actions:
             await screen.run_action(action)
             await settled(pilot)
@@ -46,13 +46,13 @@ def after(*actions: str, spot: Spot | None = None, key: str = "") -> Steps:
 def test_wide_dark(snap_compare: Snap) -> None:
     """Header, timeline with marks and bars, map, detail of a cleared result, scoreboard, sliders and curve."""
     app = ContextTuiApp(session())
-    assert snap_compare(app, terminal_size=(140, 44), run_before=after(spot=Spot(4, 7)))
+    assert snap_compare(app, terminal_size=(140, 44), run_before=after(location=Location(4, 7)))
 
 
 def test_wide_light(snap_compare: Snap) -> None:
     """The same on a light background: everything is readable."""
     app = ContextTuiApp(session(), theme="light")
-    assert snap_compare(app, terminal_size=(140, 44), run_before=after(spot=Spot(4, 7)))
+    assert snap_compare(app, terminal_size=(140, 44), run_before=after(location=Location(4, 7)))
 
 
 def test_small(snap_compare: Snap) -> None:
@@ -68,31 +68,31 @@ def test_smallest(snap_compare: Snap) -> None:
 def test_small_detail(snap_compare: Snap) -> None:
     """80 x 24 with the message in place of the timeline."""
     app = ContextTuiApp(session())
-    assert snap_compare(app, terminal_size=(80, 24), run_before=after(key="space", spot=Spot(1)))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(key="space", location=Location(1)))
 
 
 def test_as_of_a_compaction(snap_compare: Snap) -> None:
     """Rows before the compaction and after the point are dim with < and >; a rule says where it was compacted."""
     app = ContextTuiApp(session(compacted=True))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", spot=Spot(36)))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", location=Location(36)))
 
 
 def test_a_drop(snap_compare: Snap) -> None:
     """A mark in the recorded line, a rule above the reply at which it shows, and words for it in the detail."""
     app = ContextTuiApp(eventful())
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(DROP)))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(DROP)))
 
 
 def test_a_clear(snap_compare: Snap) -> None:
     """80 x 24, as of just before /clear: its rule, and the recorded line begins anew behind the point."""
     app = ContextTuiApp(eventful())
-    assert snap_compare(app, terminal_size=(80, 24), run_before=after("as_of", spot=Spot(CLEAR)))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after("as_of", location=Location(CLEAR)))
 
 
 def test_summarised(snap_compare: Snap) -> None:
     """defect-compact: S marks up to the boundary, = in the tail."""
     app = ContextTuiApp(session(), policy="defect-compact", params={"threshold": 12_000})
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(30)))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(30)))
 
 
 def test_finding(snap_compare: Snap) -> None:
@@ -104,7 +104,7 @@ def test_finding(snap_compare: Snap) -> None:
         await pilot.press("slash")
         screen.query_one(Input).cursor_blink = False
         screen.query_one(Input).value = "rotate"
-        await until(pilot, lambda: screen.hunt.ended)
+        await until(pilot, lambda: screen.search.ended)
         await pilot.press("enter")
         await settled(pilot)
 
@@ -130,10 +130,10 @@ def test_empty(snap_compare: Snap) -> None:
 def test_sixteen_colours(snap_compare: Snap, theme: str) -> None:
     """As under NO_COLOR: the cursor is told by being reversed."""
     app = ContextTuiApp(session(), theme=theme)
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(4, 7)))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(4, 7)))
 
 
 def test_plain_characters(snap_compare: Snap) -> None:
     """--ascii: no character that is not on a keyboard."""
     app = ContextTuiApp(session(compacted=True), ascii=True)
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after(spot=Spot(28)))
+    assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(28)))

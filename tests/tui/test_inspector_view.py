@@ -14,15 +14,17 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.triggers import runtime_states
+from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import Problem
 from context_tui.tui.command_line import command_line
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
-from context_tui.tui.notices import notice
-from context_tui.tui.screens.background import acting
 from context_tui.tui.screens.dialogs import window_tokens
-from context_tui.tui.view import Spot, View
+from context_tui.tui.status import notice
+from context_tui.tui.threads import Cancelled
+from context_tui.tui.view import Location, View
+from context_tui.tui.widgets.scoreboard import score_rows
+from context_tui.tui.workers import first_change
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
 
@@ -71,7 +73,7 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     plan = view.plan
     assert plan is not None
     after = view.applied(apply(view.session, plan))
-    assert after.unexported and not after.safe().unexported
+    assert after.unexported and not after.with_export().unexported
     before = after.undone()
     assert before is not None and before.session is view.session
     again = before.redone()
@@ -82,10 +84,10 @@ def test_undo_and_redo_go_through_whole_views() -> None:
 def test_marks_toggle_and_choose_the_manual_policy() -> None:
     view = View(session())
     row = next(iter(view.session.facts.blocks_of(2)))
-    marked = view.marked(Spot(2, row))
+    marked = view.marked(Location(2, row))
     assert marked.policy == "manual" and marked.settings("manual") == {"clear": ((2, 0),)}
     assert marked.plan is not None and list(marked.plan.changes) == [row]
-    assert marked.marked(Spot(2, row)).settings("manual") == {}
+    assert marked.marked(Location(2, row)).settings("manual") == {}
     cut = marked.cut_at(8)
     assert cut.plan is not None and cut.plan.boundary == 8
     assert cut.cut_at(8).settings("manual") == {"clear": ((2, 0),)}
@@ -159,11 +161,15 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
     assert view.plan is None and "99999" in view.trouble
     assert notice(view, 1, []) == view.trouble
+    other = view.with_policy("chain")
+    assert other.trouble == "" and other.trouble_of("manual") == view.trouble
+    (row,) = [row for row in score_rows(other.plan_of, other.trouble_of) if row.trouble]
+    assert (row.policy, row.trouble) == ("manual", view.trouble)
 
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:
     only = EVERYTHING.with_("tool", "Read").with_("min_tokens", 500)
-    assert only == Filter(tool="Read", min_tokens=500) and only.words() == "Read, 500 tokens or more"
+    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, 500 tokens or more"
     assert only.with_("tool", "Read") == Filter(min_tokens=500)
     assert not EVERYTHING and only
 
@@ -182,11 +188,16 @@ def test_where_it_first_changes_something_is_a_point_too() -> None:
     made = session(usage=False).with_window(4_000)
     view = View(made, params={"defect-microcompact": {"min_clear_tokens": 500}})
     policy = POLICIES[view.policy]
-    fired = [state for state in runtime_states(made, policy.phases) if policy.trigger(state, view.model).fires]
-    acts = acting(view, fired, lambda: False)
+    fired = [state for run in firing_runs(made, policy, view.model) for state in run]
+    acts = first_change(view, fired, lambda: None)
     first = next(each.at for each in fired if policy.plan(made.context_at(each.at), view.model, each).changed)
     assert acts == first and fired[0].at < first
-    assert acting(view, fired, lambda: True) is None
+
+    def stop() -> None:
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        first_change(view, fired, stop)
     points = {point.at: point.why for point in jumps(made, view.policy, [fired[0].at], acts)}
     assert points[fired[0].at] == "defect-microcompact first fires here, but changes nothing yet"
     assert points[first] == "defect-microcompact acts here"

@@ -15,12 +15,13 @@ from textual.app import App
 from textual.color import Color
 from textual.widgets import Input
 
+from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.guard import Guard
+from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.text import Reader, call_line, line
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
@@ -71,11 +72,11 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         assert "[red]warm[/red]" in drawn(running), "markup stands there as it was written"
         rows = screen.rows
         for row in range(4, 11):
-            screen.query_one(Timeline).select(Spot(rows.message[row], max(rows.block[row], -1)))
+            screen.query_one(Timeline).select(Location(rows.message[row], max(rows.block[row], -1)))
             await pilot.pause(0.1)
             safe(running)
-        for number in range(1, 8):
-            screen.action_policy(number)
+        for policy in POLICIES:
+            screen.action_policy(policy)
             await settled(pilot)
             safe(running)
         screen.action_breakdown()
@@ -85,8 +86,8 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         await settled(pilot)
         safe(running)
         screen.action_unfilter()
-        screen.say(HOSTILE)
-        screen.tell(HOSTILE)
+        screen.show_notification(HOSTILE)
+        screen.set_status(HOSTILE)
         await settled(pilot)
         safe(running)
 
@@ -137,15 +138,15 @@ def test_no_line_of_text_has_a_control_character(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(), max_size=40))
 def test_the_guard_lets_no_control_character_through(text: str) -> None:
-    (segment,) = Guard().apply([Segment(text, Style())], Color(0, 0, 0))
+    (segment,) = OutputFilter().apply([Segment(text, Style())], Color(0, 0, 0))
     assert not {char for char in segment.text if unicodedata.category(char) == "Cc"}
     assert len(segment.text) == len(text)
 
 
 def test_the_guard_keeps_what_is_safe_as_it_is() -> None:
     segments = [Segment("plain"), Segment("日本語 ▇"), Segment("", None, [(1, 2)])]  # type: ignore[list-item]
-    assert Guard().apply(segments, Color(0, 0, 0)) == segments
-    (plain,) = Guard(ascii=True).apply([Segment("▇─▶ 日")], Color(0, 0, 0))
+    assert OutputFilter().apply(segments, Color(0, 0, 0)) == segments
+    (plain,) = OutputFilter(ascii=True).apply([Segment("▇─▶ 日")], Color(0, 0, 0))
     assert plain.text == "#-> 日"
 
 

@@ -12,8 +12,11 @@ from textual import on
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
+from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.scoreboard import Scoreboard, ScoreRow, columns_for, heading, score_line, score_rows
+from tests.tui.fakes import drawn
+from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
@@ -126,3 +129,49 @@ def test_snapshot_80_ascii(snap_compare: Any) -> None:
 def test_snapshot_44(snap_compare: Any) -> None:
     """As a side bar: name, fires, less."""
     assert snap_compare(Scores(), terminal_size=(44, 9))
+
+
+@pytest.fixture
+def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Twelve policies: those there are, and copies of one under other names."""
+    prune = type(POLICIES["agent-sdk-prune"])
+    for number in range(len(POLICIES), 12):
+        name = f"another-{number + 1}"
+        monkeypatch.setitem(POLICIES._added[0], name, type("Another", (prune,), {"name": name})())
+    return list(POLICIES)
+
+
+def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
+    rows = [ScoreRow(name) for name in twelve]
+    columns = columns_for(rows, 80)
+    lines = ["".join(text for text, _ in score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
+    assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
+    bound = [binding.key for binding in keys(POLICIES) if (binding.id or "").startswith("policy-")]
+    assert bound == list("123456789") and digits(12) == "1–9" and digits(7) == "1–7"
+
+
+async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(twelve: list[str]) -> None:
+    running = app()
+    async with running.run_test(size=(140, 50)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert "1–9 choose a policy" in drawn(running) and "another-12" in drawn(running)
+        await pilot.press("9")
+        assert screen.view.policy == "another-9"
+        await settled(pilot)
+        screen.query_one(Scoreboard).focus()
+        await pilot.press("down", "down", "down")
+        assert screen.view.policy == "another-12"
+        titles = [each.title for each in running.get_system_commands(screen) if each.title.startswith("Policy: ")]
+        assert [each.split(":")[1].strip() for each in titles][-3:] == twelve[9:]
+
+
+async def test_the_chosen_policy_is_in_sight_where_not_all_are(twelve: list[str]) -> None:
+    board = Scores(twelve[-1])
+    async with board.run_test(size=(80, 6)) as pilot:
+        board.board.styles.height = 6
+        board.board.show([ScoreRow(name) for name in twelve], twelve[-1])
+        await pilot.pause()
+        assert "another-12" in drawn(board) and twelve[0] not in drawn(board)
+        await pilot.click(board.board, offset=(10, 1))
+        assert board.chosen == [twelve[7]]

@@ -14,14 +14,14 @@ from textual.widgets import Input
 import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.session.session import Session
+from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt, quit_prompt
 from context_tui.tui.screens.export import ExportScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
-from context_tui.tui.screens.prompts import Answer, ChoicePrompt, InputPrompt, quit_prompt
-from context_tui.tui.screens.reading import Part, ReadingPane
-from context_tui.tui.screens.wrapping import wrap
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.wrapping import wrap
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import Reader
-from context_tui.tui.view import Spot, View
+from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
@@ -78,9 +78,9 @@ async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
         assert len(shown.rows) > 7_000
         paint = shown.timeline._paint
 
-        def counting(row: int, width: int, here: bool) -> Strip:
+        def counting(reader: Reader, row: int, width: int, here: bool) -> Strip:
             drawn_rows.append(row)
-            return paint(row, width, here)
+            return paint(reader, row, width, here)
 
         shown.timeline._paint = counting  # type: ignore[method-assign]
         shown.timeline.action_go(-1)
@@ -104,7 +104,7 @@ async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
         await pilot.press("home")
         await pilot.pause()
         moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
-        assert moved[-1].spot == Spot(0)
+        assert moved[-1].location == Location(0)
 
 
 async def test_end_does_not_animate() -> None:
@@ -123,7 +123,7 @@ async def test_a_click_selects_and_a_second_one_opens() -> None:
         await pilot.click(Timeline, offset=(20, 3), times=2)
         await pilot.pause()
         opened = [message for message in shown.messages if isinstance(message, Timeline.Opened)]
-        assert opened and opened[0].spot == shown.timeline.spot
+        assert opened and opened[0].location == shown.timeline.location
 
 
 async def test_a_list_of_rows_is_shown_in_its_order() -> None:
@@ -131,8 +131,8 @@ async def test_a_list_of_rows_is_shown_in_its_order() -> None:
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         assert shown.timeline.count == 3
-        spots = [shown.timeline.spot_at(line) for line in range(3)]
-        assert [shown.timeline.line_of(spot) for spot in spots] == [0, 1, 2]
+        locations = [shown.timeline.location_at(line) for line in range(3)]
+        assert [shown.timeline.line_of(location) for location in locations] == [0, 1, 2]
 
 
 async def test_narrow_rows_lose_the_bar_before_the_text() -> None:

@@ -15,13 +15,12 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.filters import EVERYTHING, Filter
-from context_tui.tui.hunt import Hunt
 from context_tui.tui.listing import listed
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.searching import Found, matches
+from context_tui.tui.search import Found, Search, matches
 from context_tui.tui.text import Reader, call_line, kind_word
-from context_tui.tui.view import Spot, View
+from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.minimap import stretches
 from context_tui.tui.widgets.outcome import does, outcome_of
 from context_tui.tui.widgets.row_paint import clip, fit
@@ -159,20 +158,20 @@ def test_a_message_that_cannot_be_read_does_not_stop_the_program() -> None:
 
 def test_a_search_finds_texts_calls_and_results() -> None:
     made = from_messages(conversation(2, 1))
-    assert [spot for spot in matches(made, "rotate") if spot] == [Spot(0), Spot(4)]
-    assert [spot for spot in matches(made, "# 1-0") if spot] == [Spot(6, made.facts.call_result[2])]
-    assert [spot for spot in matches(made, "pytest") if spot] == [Spot(1), Spot(5)]
-    assert not [spot for spot in matches(made, "ROTATE") if spot], "capitals count when there are any"
+    assert [location for location in matches(made, "rotate") if location] == [Location(0), Location(4)]
+    assert [location for location in matches(made, "# 1-0") if location] == [Location(6, made.facts.call_result[2])]
+    assert [location for location in matches(made, "pytest") if location] == [Location(1), Location(5)]
+    assert not [location for location in matches(made, "ROTATE") if location], "capitals count when there are any"
 
 
 def test_matches_are_gone_through_around_the_ends() -> None:
-    rows, hunt = rows_of(session(3, 1)), Hunt()
-    hunt.begin("x")
-    assert not hunt.take(Found(0, [Spot(0)], 1.0, True)), "an answer to an earlier search"
-    assert hunt.take(Found(1, [Spot(0), Spot(4), Spot(8)], 1.0, True))
-    assert hunt.step(rows, Spot(0), 1) == Spot(4) and hunt.step(rows, Spot(8), 1) == Spot(0)
-    assert hunt.step(rows, Spot(0), -1) == Spot(8) and hunt.step(rows, Spot(5), -1) == Spot(4)
-    assert hunt.words() == "3 rows" and hunt.words(Spot(4)) == "2 of 3 rows"
+    rows, search = rows_of(session(3, 1)), Search()
+    search.begin("x")
+    assert not search.take(Found(0, [Location(0)], 1.0, True)), "an answer to an earlier search"
+    assert search.take(Found(1, [Location(0), Location(4), Location(8)], 1.0, True))
+    assert search.step(rows, Location(0), 1) == Location(4) and search.step(rows, Location(8), 1) == Location(0)
+    assert search.step(rows, Location(0), -1) == Location(8) and search.step(rows, Location(5), -1) == Location(4)
+    assert search.count_text() == "3 rows" and search.count_text(Location(4)) == "2 of 3 rows"
 
 
 def test_texts_are_cut_to_cells() -> None:
@@ -212,7 +211,7 @@ def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
     only = replace(plan, dropped=(), inserts=())
     assert shown(only, "dropped") == {1, 5, 9, 13, 17} and shown(only, "cleared") == {2, 6, 10, 14, 18}
 
-    subject = Subject(made, Spot(1), made.content.blocks(1), marker.mark(1), plan)
+    subject = Subject(made, Location(1), made.content.blocks(1), marker.mark(1), plan)
     said = [part.text for part in pieces(subject) if part.look == "heading"]
     assert said[:3] == ["after of its thinking, nothing", "after of its call, 10 tokens est.", "before"]
     assert does(outcome_of(plan)) == (

@@ -103,11 +103,10 @@ MEASURED = {
 PART_WITHIN = 2_000
 """Bytes at the end of a record among which the display of a read says which lines it shows."""
 
+# What stands in a user record without having been typed: commands, their output, notices of the client.
 _MARKUP = (
-    *("<command-name>", "<command-message>", "<command-args>", "<local-command-stdout>", "<local-command-stderr>"),
-    *("<local-command-caveat>", "<bash-input>", "<bash-stdout>", "<bash-stderr>", "<task-notification>"),
-    *("<ide_selection>", "<ide_opened_file>", "<ide_diagnostics>", "<system-reminder>", "<user-prompt-submit-hook>"),
-    *("Caveat: The messages below", "[Request interrupted"),
+    *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
+    *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
 )
 _decoder = msgspec.json.Decoder(Record)
 _SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')

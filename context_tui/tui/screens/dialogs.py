@@ -1,29 +1,134 @@
-"""The screens that the inspector opens, and what it does with their answers."""
+"""Small dialogs: a value, or one of a few answers; and the questions that the inspector asks with them."""
 
 from __future__ import annotations
 
-from textual import work
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
 
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label
+
+from context_tui.errors import Error
 from context_tui.policies.scales import parse
-from context_tui.session.session import Session
-from context_tui.tui.command_line import command_line
-from context_tui.tui.screens.filters import Choice, FilterScreen
-from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.problems import ProblemsScreen
-from context_tui.tui.screens.prompts import InputPrompt, quit_prompt
-from context_tui.tui.screens.steering import Steering
-from context_tui.tui.text import result_text
-from context_tui.tui.view import Spot
+from context_tui.sanitize import sanitize_line, visible
+from context_tui.session.window import Window
 from context_tui.tui.widgets.gauge import window_size
-from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.timeline import Timeline
 
-_NOTES = (
-    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . gone already (cleared before); "
-    "< before this context, > after the point that is planned as of.",
-    "In the line of recorded sizes: │ a context begins anew, ▾ the recorded context fell, ◆ what is planned as of.",
-    "Sizes are estimates (bytes / 4) unless they say recorded. Drag with shift held to select text with the terminal.",
-)
+_PYTHON_SAYS = ("invalid literal", "could not convert")
+
+
+class InputPrompt(ModalScreen[str | None]):
+    """Ask for a value: its text, or None when the question was closed.
+
+    ``check`` is given the text and raises ``ct.Error`` or ``ValueError`` with what is wrong with it.
+    """
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="prompt-cancel", tooltip="Close without a value"),
+    ]
+
+    def __init__(
+        self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] | None = None
+    ) -> None:
+        super().__init__()
+        self._heading, self._hint, self._value, self._check = title, hint, value, check
+
+    def compose(self) -> ComposeResult:
+        """The title, the line to type in, and below it the hint or what is wrong."""
+        with Vertical(id="prompt"):
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
+            yield Input(self._value, id="prompt-value")
+            yield Label(sanitize_line(self._hint), id="prompt-hint", markup=False)
+            yield Label("enter accept   esc cancel", id="prompt-keys", markup=False)
+
+    @on(Input.Changed)
+    def look(self) -> None:
+        """Say what is wrong while typing; an untouched question is not wrong yet."""
+        value = self.query_one(Input).value
+        self._show_hint(self._wrong(value) if value and value != self._value else "")
+
+    @on(Input.Submitted)
+    def accept(self, event: Input.Submitted) -> None:
+        """Close with the value if it will do."""
+        if wrong := self._wrong(event.value):
+            self._show_hint(wrong)
+        else:
+            self.dismiss(event.value)
+
+    def _wrong(self, value: str) -> str:
+        try:
+            if self._check is not None:
+                self._check(value)
+        except (Error, ValueError) as error:
+            said = str(error)
+            return "this is not a number" if said.startswith(_PYTHON_SAYS) else said or "this value cannot be used"
+        return ""
+
+    def _show_hint(self, wrong: str) -> None:
+        hint = self.query_one("#prompt-hint", Label)
+        hint.update(sanitize_line(wrong or self._hint))
+        hint.set_class(bool(wrong), "wrong")
+
+
+class Answer(NamedTuple):
+    """One answer: the key that gives it, what is returned, and the words on it."""
+
+    key: str
+    name: str
+    label: str
+
+
+class ChoicePrompt(ModalScreen[str | None]):
+    """Let one of a few answers be chosen: its name, or None when the question was closed. The first is the safe one."""
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="choice-cancel", tooltip="Close without an answer"),
+        Binding("left", "app.focus_previous", "previous", show=False, id="choice-previous", tooltip="Previous answer"),
+        Binding("right", "app.focus_next", "next", show=False, id="choice-next", tooltip="Next answer"),
+    ]
+
+    def __init__(self, title: str, detail: str, answers: Sequence[Answer]) -> None:
+        super().__init__()
+        self._heading, self._detail, self._answers = title, detail, answers
+
+    def compose(self) -> ComposeResult:
+        """The question and a button for each answer."""
+        with Vertical(id="prompt"):
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
+            yield Label(visible(self._detail), id="prompt-hint", markup=False)
+            with Horizontal(id="prompt-answers"):
+                for number, answer in enumerate(self._answers):
+                    label = Content(f"{answer.key}  {answer.label}")
+                    yield Button(label, "default" if number else "primary", name=answer.name, compact=True)
+
+    def on_mount(self) -> None:
+        """Bind each answer's key."""
+        for answer in self._answers:
+            self._bindings.bind(answer.key, f"answer('{answer.name}')", answer.label, show=False)
+
+    def action_answer(self, name: str) -> None:
+        """Give an answer by its key."""
+        self.dismiss(name)
+
+    @on(Button.Pressed)
+    def pressed(self, event: Button.Pressed) -> None:
+        """Give the answer on the button."""
+        self.dismiss(event.button.name)
+
+
+def quit_prompt() -> ChoicePrompt:
+    """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
+    answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit without it"), Answer("s", "stay", "stay")]
+    return ChoicePrompt("Quit?", "The compacted session is not exported yet and will be lost.", answers)
+
+
 SOURCES = {
     "given": "given by you",
     "file": "from the file",
@@ -34,119 +139,11 @@ SOURCES = {
 """Where the size of a window is from."""
 
 
-class Dialogs(Steering):
-    """Actions that ask or tell in a screen of their own."""
-
-    def action_help(self) -> None:
-        """List all keys."""
-        panel = self.query_one(ParameterPanel)
-        self.app.push_screen(HelpScreen([self, self.query_one(Timeline), panel.rows], notes=_NOTES))
-
-    def action_problems(self) -> None:
-        """Show what could not be read."""
-        if self.view.session.facts.problems:
-            self.app.push_screen(ProblemsScreen(self.view.session))
-        else:
-            self.say("every record could be read")
-
-    def action_filter(self) -> None:
-        """Choose what is listed."""
-        self.app.push_screen(FilterScreen(self.view.session.facts, self.view.filter), self._filtered)
-
-    def _filtered(self, choice: Choice | None) -> None:
-        if choice is not None:
-            self.filter_by(*choice)
-
-    @work
-    async def action_window(self) -> None:
-        """Ask for the size of the window."""
-        window = self.view.window
-        now = f"now {window_size(window)}, {SOURCES[window.source]}"
-        hint = f"{now}; 200k and 1m are understood, empty takes what the file says"
-        prompt = InputPrompt("Context window in tokens", hint, str(window.tokens), check=window_tokens)
-        answer = await self.app.push_screen_wait(prompt)
-        if answer is not None:
-            self.show(self.view.with_window(window_tokens(answer)))
-
-    @work
-    async def action_go_to(self) -> None:
-        """Ask for a message to go to."""
-        last = len(self.view.session) - 1
-
-        def check(text: str) -> int:
-            number = int(text.replace(",", ""))
-            if not 0 <= number <= last:
-                raise ValueError(f"there are messages 0 to {last:,}")
-            return number
-
-        answer = await self.app.push_screen_wait(InputPrompt("Go to message", f"0 to {last:,}", check=check))
-        if answer:
-            self.query_one(Timeline).select(Spot(check(answer)))
-
-    @work
-    async def action_apply(self) -> None:
-        """Carry the plan out; its screen shows what it does and takes the summary."""
-        plan = self.view.plan
-        if self.busy():
-            return
-        if plan is None or not plan.changed:
-            self.say(self.view.trouble or (plan.reason if plan else "") or "this plan changes nothing", warn=True)
-            return
-        from context_tui.tui.screens.apply import ApplyScreen
-
-        after: Session | None = await self.app.push_screen_wait(ApplyScreen(self.view.session, plan))
-        if after is not None and after is not self.view.session:
-            self.show(self.view.applied(after))
-
-    @work
-    async def action_export(self) -> None:
-        """Write the session, or what was made of it, to a file."""
-        if not self.busy():
-            await self._export()
-
-    async def _export(self) -> bool:
-        from context_tui.tui.screens.export import ExportScreen
-
-        done = await self.app.push_screen_wait(ExportScreen(self.view.session))
-        if done is not None:
-            self.view = self.view.safe()
-        return done is not None
-
-    @work
-    async def action_leave(self) -> None:
-        """Leave; ask when a result would be lost."""
-        if self.view.unexported:
-            answer = await self.app.push_screen_wait(quit_prompt())
-            if answer == "export":
-                if not await self._export():
-                    return
-            elif answer != "quit":
-                return
-        self.app.exit()
-
-    def action_copy(self) -> None:
-        """Copy the selected message, or on the settings the command."""
-        if self.query_one(ParameterPanel).has_focus_within:
-            if self.view.session.origin:
-                self.say("a command reads a file, and this is a copy: write it to one with e, and open that", warn=True)
-                return
-            self.app.copy_to_clipboard(command_line(self.view))
-            self.say("the command was sent to the clipboard (OSC 52)")
-            return
-        spot, facts = self.spot, self.view.session.facts
-        if not len(self.view.session):
-            return
-        rows = list(facts.blocks_of(spot.message))
-        blocks = zip(rows, self.reader.blocks(spot.message), strict=False)
-        wanted = [block for row, block in blocks if spot.block in (-1, row)]
-        self.app.copy_to_clipboard("\n\n".join(filter(None, map(_plain, wanted))))
-        self.say("the message was sent to the clipboard (OSC 52)")
-
-    def busy(self) -> bool:
-        """Whether the session is still being read; says so."""
-        if self.reading:
-            self.say("the session is still being read", warn=True)
-        return self.reading
+def window_prompt(window: Window) -> InputPrompt:
+    """Asks for the size of the window; ``window_tokens`` reads the answer."""
+    now = f"now {window_size(window)}, {SOURCES[window.source]}"
+    hint = f"{now}; 200k and 1m are understood, empty takes what the file says"
+    return InputPrompt("Context window in tokens", hint, str(window.tokens), check=window_tokens)
 
 
 def window_tokens(text: str) -> int | None:
@@ -159,14 +156,18 @@ def window_tokens(text: str) -> int | None:
     return None if number is None else int(number)
 
 
-def _plain(block: dict[str, object]) -> str:
-    kind = block.get("type")
-    if kind in ("text", "thinking"):
-        return str(block.get(str(kind)) or "")
-    if kind == "tool_result":
-        return result_text(block.get("content"))
-    if kind == "tool_use":
-        import json
+def message_prompt(last: int) -> InputPrompt:
+    """Asks for a message up to *last*; ``message_number`` reads the answer."""
+    return InputPrompt("Go to message", f"0 to {last:,}", check=lambda text: message_number(text, last))
 
-        return f"{block.get('name')} {json.dumps(block.get('input'), indent=2, ensure_ascii=False, default=str)}"
-    return f"({kind})"
+
+def message_number(text: str, last: int) -> int:
+    """The number of a message as people write it.
+
+    Raises:
+        ValueError: it is no number, or there is no such message.
+    """
+    number = int(text.replace(",", ""))
+    if not 0 <= number <= last:
+        raise ValueError(f"there are messages 0 to {last:,}")
+    return number

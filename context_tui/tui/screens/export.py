@@ -22,9 +22,9 @@ from context_tui.formats.registry import FORMATS
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
 from context_tui.temporary import leftovers, remove
-from context_tui.tui.screens.apply.background import in_background
-from context_tui.tui.screens.prompts import Answer, ChoicePrompt
+from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
+from context_tui.tui.threads import run_in_thread
 
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -123,7 +123,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._suggested = str(suggested_path(self.session, name))
             path.value = self._suggested
         self._show_formats()
-        self._tell("")
+        self._set_status("")
 
     def action_write(self) -> None:
         """Write the file."""
@@ -133,22 +133,22 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def _write(self, force: bool) -> None:
         name = self.query_one(Input).value.strip()
         if not name:
-            self._tell("✗ name a file", wrong=True)
+            self._set_status("✗ name a file", wrong=True)
             return
         self._writing = True
-        self._tell("writing…")
+        self._set_status("writing…")
         self.run_worker(self._export(Path(os.path.expanduser(name)), force), group="export", exit_on_error=False)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:
-            self.result = await in_background(lambda: export(session, path, name, force=force))
+            self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
         except OutputExists:
             question = ChoicePrompt("Replace it?", f"{path} exists already.", _REPLACE)
             self.app.push_screen(question, self._replaced)
-            self._tell("")
+            self._set_status("")
         except (Error, OSError, ValueError) as error:
-            self._tell(f"✗ {error}", wrong=True)
+            self._set_status(f"✗ {error}", wrong=True)
         else:
             self._show_result(self.result)
         finally:
@@ -159,7 +159,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if answer == "replace":
             self._write(force=True)
         else:
-            self._tell("nothing was written; name another file")
+            self._set_status("nothing was written; name another file")
 
     def _show_result(self, result: ExportResult) -> None:
         parts: list[Any] = [("✓ ", "$success"), visible(f"written: {result.path}")]
@@ -173,7 +173,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.query_one(Input).display = self.query_one("#export-formats").display = False
         self._look_for_leftovers(result.path.parent)
 
-    def _tell(self, text: str, wrong: bool = False) -> None:
+    def _set_status(self, text: str, wrong: bool = False) -> None:
         status = self.query_one("#export-status", Static)
         status.update(visible(text))
         status.set_class(wrong, "wrong")
@@ -181,7 +181,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     @work(group="leftovers", exclusive=True)
     async def _look_for_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
-        self._leftovers = await in_background(lambda: leftovers(folder))
+        self._leftovers = await run_in_thread(lambda job: leftovers(folder))
         what = plural(len(self._leftovers), "folder")
         words = f"! left there by runs that were killed, each with a copy of a session: {what} (ctrl+r removes)"
         place = self.query_one("#export-leftovers", Static)

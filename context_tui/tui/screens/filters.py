@@ -16,7 +16,7 @@ from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from context_tui.session.facts import Facts, Kind
-from context_tui.tui.filters import WORDS, Filter
+from context_tui.tui.filters import LABELS, Filter
 from context_tui.tui.text import line, plural
 
 CATEGORIES = ("user", "assistant", "thinking", "tool_use", "tool_result", "injected", "summary", "image")
@@ -52,7 +52,7 @@ class FilterScreen(ModalScreen[Choice | None]):
         yield self._option("", "", "everything")
         yield None
         for category in CATEGORIES:
-            yield self._option("category", category, WORDS.get(category, category))
+            yield self._option("category", category, LABELS.get(category, category))
         yield None
         for verdict in VERDICTS:
             yield self._option("verdict", verdict, f"verdict: {verdict}")

@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Label
 
-from context_tui.tui.screens.reading import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 KEYS_WIDTH = 16
 """Cells for the keys; what is longer takes a line of its own."""
@@ -31,13 +31,13 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
     ]
 
-    def __init__(self, nodes: Sequence[DOMNode], *, title: str = "Keys", notes: Sequence[str] = ()) -> None:
+    def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
         super().__init__()
-        self._listed, self._heading, self._notes = list(nodes), title, notes
+        self._listed, self._notes = list(nodes), notes
 
     def compose(self) -> ComposeResult:
         """A title and the groups."""
-        yield Label(self._heading, id="help-title", markup=False)
+        yield Label("Keys", id="help-title", markup=False)
         yield ReadingPane(self._parts(), id="help-keys")
         yield Footer(compact=True, show_command_palette=False)
 

@@ -1,92 +1,103 @@
-"""The inspector: one session, one plan, one immutable view that every widget draws."""
+"""The inspector: one session, one plan, one immutable view that every widget draws and every key replaces."""
 
 from __future__ import annotations
 
+import time
 from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from textual import events
-from textual.app import ComposeResult
+from textual import events, on, work
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
+from textual.worker import Worker, WorkerState
 
 from context_tui.policies.registry import DEFAULT, POLICIES
 from context_tui.sanitize import visible
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui import notices
+from context_tui.tui import status
+from context_tui.tui.command_line import command_line
+from context_tui.tui.context_events import about
 from context_tui.tui.document import Subject
-from context_tui.tui.hunt import Hunt
-from context_tui.tui.jumps import Jump, jumps
+from context_tui.tui.filters import EVERYTHING
+from context_tui.tui.jumps import Jump, jumps, next_jump
 from context_tui.tui.listing import listed
+from context_tui.tui.loading import Failed, Read
 from context_tui.tui.marks import NO_MARK, Marker
-from context_tui.tui.requests import about_request
+from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.rules import about
-from context_tui.tui.screens.inspector_keys import KEYS
-from context_tui.tui.screens.reacting import Reacting
-from context_tui.tui.sizes import Sizes
-from context_tui.tui.text import Reader, kind_word, line, plural
-from context_tui.tui.view import Spot, View
+from context_tui.tui.screens.dialogs import message_number, message_prompt, quit_prompt, window_prompt, window_tokens
+from context_tui.tui.screens.filters import Choice, FilterScreen
+from context_tui.tui.screens.help import HelpScreen
+from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about
+from context_tui.tui.screens.problems import ProblemsScreen
+from context_tui.tui.search import Found, Search
+from context_tui.tui.text import Reader, kind_word, line, plain_text, plural
+from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.find import FindBar
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.minimap import Minimap, stretches
 from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import Scoreboard, score_rows
+from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
+from context_tui.tui.widgets.search_bar import SearchBar
+from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.workers import BlocksRead, CurveKnown, FiresKnown, InspectorWorkers, SizesKnown
 
 if TYPE_CHECKING:
-    from context_tui.tui.app import Asked
+    from context_tui.tui.app import Options
 
 SOON, STAYS = 0.04, 0.08
 """Seconds after the last change, and the last move, until the rest is drawn: a held key moves only the timeline."""
 
 
-class InspectorScreen(Reacting):
+class InspectorScreen(Screen[None]):
     """Shows a session; the keys change the view, and the view is shown."""
 
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
-    BINDINGS = KEYS
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high")]
 
-    def __init__(self, what: Session | SessionInfo, asked: Asked) -> None:
+    def __init__(self, what: Session | SessionInfo, options: Options) -> None:
         super().__init__()
-        self.what, self.asked = what, asked
-        self.rows, self.hunt = Rows(), Hunt()
-        self.reading = self.touched = self.fresh = False
+        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(keys(POLICIES))])
+        self.what, self.options = what, options
+        self.rows, self.search = Rows(), Search()
+        self.computed = InspectorWorkers(self)
+        self.reading = self.touched = self.fresh = self._notified = False
         nothing = what if isinstance(what, Session) else replace(from_messages([]), info=what)
-        self.view = _view(nothing, asked)
+        self.view = _view(nothing, options)
         self.reader = Reader(self.view.session)
         self.marker = Marker(self.view.context, None)
         self._listed: array[int] | None = None
         self._listed_for: object = None
-        self._sizes: tuple[object, Sizes] | None = None
-        self._fires: tuple[object, list[int]] | None = None
-        self._acts: int | None = None
-        self._told = ""
         self._header: object = None
-        self._soon: Timer | None = None
-        self._detail_soon: Timer | None = None
+        self._rest_timer: Timer | None = None
+        self._detail_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Header, notice, timeline with its map, detail, tuning, footer."""
-        plain = self.asked.ascii
+        """Header, status, timeline with its map, detail, tuning, footer."""
+        plain = self.options.ascii
         yield HeaderBar(ascii=plain, id="header")
-        yield Static(id="notice", markup=False)
+        yield StatusLine(id="status")
         with Horizontal(id="middle"):
             with Vertical(id="left"):
                 with Horizontal(id="lines"):
                     yield Timeline(id="timeline")
                     yield Minimap(id="minimap")
-                yield FindBar(id="find")
+                yield SearchBar(id="search")
             with ContentSwitcher(initial="detail", id="side"):
                 yield Detail(id="detail")
                 yield BreakdownView(ascii=plain, id="breakdown")
@@ -104,30 +115,76 @@ class InspectorScreen(Reacting):
             self.reading = True
             set_title(self.query_one("#lines"), "timeline")
             self.query_one(HeaderBar).show(self.view.session, self.view.context)
-            self.tell(notices.reading(self.view.session, 0.0))
-            self.read_session(self.what)
+            self.set_status(status.reading(self.view.session, 0.0))
+            self.call_after_refresh(self.computed.read_session, self.what)  # the first paint comes first
 
-    # The view on screen
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so where there is too little room."""
+        self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+
+    @property
+    def location(self) -> Location:
+        """What is selected."""
+        return self.query_one(Timeline).location
+
+    @property
+    def points(self) -> list[Jump]:
+        """The points to jump between."""
+        fires = self.computed.fires(self.view)
+        points, acts = (fires.points, fires.acts) if fires else ([], None)
+        return jumps(self.view.session, self.view.policy, points, acts if points else None)
+
+    # Reading
+
+    @on(Read)
+    def _show_read(self, event: Read) -> None:
+        """Show what has been read so far."""
+        view = self.view.with_session(event.session)
+        self.rows, self.reader = event.rows, self.reader.follow(view.session)
+        if event.end:
+            self.open(view.session)
+            return
+        self.view = view
+        self.query_one(Timeline).grow(self.rows, self.reader)
+        self.set_status(status.reading(event.session, event.progress))
+        if self.query_one(Detail).location is None:
+            self.draw_detail()
+
+    @on(Failed)
+    def _show_failure(self, event: Failed) -> None:
+        """Say why there is nothing to show."""
+        self.reading = False
+        self.set_status(event.why)
+        self.show_notification(event.why, warn=True)
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        """A defect in a thread is told; the rest goes on."""
+        if event.state is WorkerState.ERROR:
+            error = type(event.worker.error).__name__
+            self.show_notification(f"could not {event.worker.description}: {error}", warn=True)
 
     def open(self, session: Session) -> None:
         """Show a session that has been read to its end, as it was asked for and as was chosen meanwhile."""
         self.reading = False
-        view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.spot)
+        view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.location)
         if not self.touched:
             view = replace(view, cursor=self._begin_at(view))
         self.show(view)
         self.fresh = True
 
-    def _begin_at(self, view: View) -> Spot:
+    def _begin_at(self, view: View) -> Location:
         """Where the cursor is when nobody moved it: at the point, in the demo at the last result that is cleared."""
-        if self.asked.demo and view.plan and view.plan.changes:
+        if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
-            return Spot(view.session.facts.block_message[block], block)
-        return Spot(min(view.point, max(len(view.session) - 1, 0)))
+            return Location(view.session.facts.block_message[block], block)
+        return Location(min(view.point, max(len(view.session) - 1, 0)))
+
+    # Showing the view
 
     def show(self, view: View) -> None:
         """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
-        self.hush()
+        self.dismiss_notification()
         old, self.view, self.fresh = self.view, view, False
         if view.session.facts is not self.reader.session.facts:
             self.rows = Rows()
@@ -135,167 +192,468 @@ class InspectorScreen(Reacting):
             self.reader = Reader(view.session)
         self.rows.grow(view.session)
         self.marker = Marker(view.context, view.plan)
-        self._list()
-        self.draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.spot)
-        self.draw_panel()
-        self.later()
+        self._list_rows()
+        self._draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.location)
+        self._draw_panel()
+        self._rest_timer = self._restart(self._rest_timer, SOON, self._draw_rest)
 
-    def draw_timeline(self, cursor: Spot | None = None) -> None:
-        """Draw the timeline of what has been read."""
-        marker = None if self.reading else self.marker
-        timeline = self.query_one(Timeline)
-        timeline.show(self.rows, self.reader, marker, self._listed, cursor)
-        order = "largest first" if self.view.by_size else ""
-        words = ", ".join(filter(None, [order, self.view.filter.words()]))
-        lines = self.query_one("#lines")
-        set_title(lines, f"timeline   {line(words)}".rstrip())
-        lines.set_class(bool(words), "-filtered")
+    def _restart(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
+        """Draw once nothing has asked for it again for so many seconds."""
+        if timer is not None:
+            timer.stop()
+        return self.set_timer(seconds, draw)
 
-    def _list(self) -> None:
+    def _list_rows(self) -> None:
         view = self.view
         key = (view.session, view.filter, view.by_size, view.plan if view.filter.verdict else None, view.point)
         if key != self._listed_for or len(self.rows) == 0:
             self._listed, self._listed_for = listed(self.rows, self.marker, view.filter, view.by_size), key
 
-    def draw_panel(self) -> None:
-        """Show the policy at its settings."""
-        view, panel = self.view, self.query_one(ParameterPanel)
-        first = (self.fires[0] if self.fires else -1) if self.fires is not None else None
-        panel.show(
+    def _draw_timeline(self, cursor: Location) -> None:
+        marker = None if self.reading else self.marker
+        self.query_one(Timeline).show(self.rows, self.reader, marker, self._listed, cursor)
+        order = "largest first" if self.view.by_size else ""
+        title = ", ".join(filter(None, [order, self.view.filter.describe()]))
+        lines = self.query_one("#lines")
+        set_title(lines, f"timeline   {line(title)}".rstrip())
+        lines.set_class(bool(title), "-filtered")
+
+    def _draw_panel(self) -> None:
+        view, fires = self.view, self.computed.fires(self.view)
+        first = None if fires is None else fires.points[0] if fires.points else -1
+        self.query_one(ParameterPanel).show(
             view.policy, view.model, view.context, view.runtime_state, view.plan, first=first, trouble=view.trouble
         )
         number = list(POLICIES).index(view.policy) + 1
         set_title(self.query_one("#tuning"), f"{number} {view.policy}   {POLICIES[view.policy].about}")
 
-    def draw_header(self) -> None:
-        """Show what is open and how full its window is, where that has changed."""
-        session, context, sizes = self.view.session, self.view.context, self.sizes
-        if (context, sizes, session) != self._header:
-            self._header = (context, sizes, session)
-            parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
-            self.query_one(HeaderBar).show(session, context, parts, fit=fit)
-
-    def draw_sizes(self) -> None:
-        """Show the sizes of the context wherever they are told."""
-        self.draw_header()
-        if self.sizes is not None:
-            self.query_one(BreakdownView).show(self.view.context, self.sizes)
-        self.draw_notice()
-
-    def draw_notice(self) -> None:
-        """Say what is unusual about the view, or what to press first."""
-        fit, width = self.sizes.fit if self.sizes else None, self.size.width - 2
-        words = notices.notice(self.view, self.query_one(Timeline).count, self.points, fit, width)
-        hint = notices.DEMO if self.asked.demo else notices.FIRST_RUN
-        hint = hint if self.fresh and not words and not self.has_class("-low") else ""
-        self.tell(words or hint)
-        self.query_one("#notice").set_class(bool(hint), "-hint")
-
-    def later(self) -> None:
-        """Draw the rest soon."""
-        if self._soon is not None:
-            self._soon.stop()
-        self._soon = self.set_timer(SOON, self._rest)
-
-    def _rest(self) -> None:
-        view = self.view
+    def _draw_rest(self) -> None:
+        view, rows, plan = self.view, self.rows, self.view.plan
         self.draw_detail()
-        self.query_one(Scoreboard).show(score_rows(view.plan_of), view.policy)
-        rows, plan = self.rows, view.plan
+        self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), view.policy)
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
-        self.seen()
-        if self.sizes is None:
-            self.break_down(view)
-        if self.fires is None:
-            self.find_fires(view)
-        self.ask_for_curve()
-        self.draw_sizes()
+        self._mark_in_sight()
+        self.computed.find_sizes(view)
+        self.computed.find_fires(view)
+        self._ask_for_curve()
+        self._draw_sizes()
 
-    def seen(self) -> None:
+    @on(Timeline.Scrolled)
+    def _mark_in_sight(self) -> None:
         """Show on the map what is in sight."""
         timeline = self.query_one(Timeline)
         total, top = max(timeline.count, 1), timeline.scroll_offset.y
         shown = timeline.scrollable_content_region.height
         self.query_one(Minimap).show_window(top / total, (top + shown) / total)
 
-    def detail_soon(self) -> None:
-        """Show the selected row in full, once it stays selected."""
-        if self._detail_soon is not None:
-            self._detail_soon.stop()
-        self._detail_soon = self.set_timer(STAYS, self.draw_detail)
-
-    def ask_for_curve(self) -> None:
-        """Have the curve of the selected setting drawn."""
+    def _ask_for_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
         values = panel.curve_values(panel.selected) if panel.selected else []
         if values:
-            self.draw_curve(self.view, panel.selected, values)
+            self.computed.draw_curve(self.view, panel.selected, values)
+
+    def _draw_sizes(self) -> None:
+        """Show the sizes of the context wherever they are told: header, breakdown, status."""
+        view, sizes = self.view, self.computed.sizes(self.view)
+        header = (view.context, sizes, view.session)
+        if header != self._header:
+            self._header = header
+            parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
+            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit)
+        if sizes is not None:
+            self.query_one(BreakdownView).show(view.context, sizes)
+        fit, width = sizes.fit if sizes else None, self.size.width - 2
+        text = status.notice(view, self.query_one(Timeline).count, self.points, fit, width)
+        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo)
+        hint = hint if self.fresh and not text and not self.has_class("-low") else ""
+        self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:
         """Show the selected row in full."""
-        detail, spot, facts = self.query_one(Detail), self.spot, self.view.session.facts
+        detail, location, facts = self.query_one(Detail), self.location, self.view.session.facts
         if not len(self.view.session):
             detail.wait(Content("nothing selected"), "")
             return
-        word = kind_word(facts, spot.message, spot.block)
-        name = f"result of {self.reader.preview(*spot)}" if spot.block >= 0 else word
-        title = Content(f"{spot.message}  {name}")
-        if self.reader.huge(spot.message) and not self.reader.at_hand(spot.message):
+        word = kind_word(facts, location.message, location.block)
+        name = f"result of {self.reader.preview(*location)}" if location.block >= 0 else word
+        title = Content(f"{location.message}  {name}")
+        if self.reader.huge(location.message) and not self.reader.at_hand(location.message):
             detail.wait(title, "reading this message …")
-            self.read_blocks(self.reader, spot)
+            self.computed.read_blocks(self.reader, location)
             return
-        row = self.rows.row_of(*spot)
+        row = self.rows.row_of(*location)
         tokens = self.rows.tokens[row] if row < len(self.rows) and self.rows.block[row] >= WHOLE else 0
-        mark = NO_MARK if self.reading else self.marker.mark(*spot)
-        note = about_request(self.view.session, spot)
-        rules = tuple(text for rule in self.rows.rules_at(spot.message) for text in about(facts, rule))
-        blocks = self.reader.blocks(spot.message)
-        subject = Subject(self.view.session, spot, blocks, mark, self.view.plan, note=note, rules=rules)
+        mark = NO_MARK if self.reading else self.marker.mark(*location)
+        note = describe_request(self.view.session, location)
+        happened = tuple(text for event in self.rows.events_at(location.message) for text in about(facts, event))
+        blocks = self.reader.blocks(location.message)
+        subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note=note, events=happened)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
 
-    def tell(self, words: str) -> None:
-        """Say something unusual in the line above the timeline; nothing hides it."""
-        if words != self._told:  # a line that comes or goes moves everything below it
-            bar = self.query_one("#notice", Static)
-            one_line = self._told and words and max(len(self._told), len(words)) < bar.size.width
-            bar.update(Content(visible(words)), layout=not one_line)
-            self._told, bar.display = words, bool(words)
+    def set_status(self, text: str, *, hint: bool = False) -> None:
+        """Say something in the line above the timeline."""
+        self.query_one(StatusLine).show(text, hint=hint)
 
-    # What the view depends on, and was computed off the paint path
+    def show_notification(self, text: str, *, warn: bool = False) -> None:
+        """Notify in passing, in place of what was there before; nothing in it is taken for markup."""
+        self.dismiss_notification()
+        self._notified = True
+        self.notify(visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
-    @property
-    def spot(self) -> Spot:
-        """What is selected."""
-        return self.query_one(Timeline).spot
+    def dismiss_notification(self) -> None:
+        """Take back the notification: it was about a view that is not on screen any more."""
+        if self._notified:
+            self._notified = False
+            self.app.clear_notifications()
 
-    @property
-    def sizes(self) -> Sizes | None:
-        """The sizes of this context, once they are there."""
-        return self._sizes[1] if self._sizes and self._sizes[0] == (self.view.session, self.view.point) else None
+    # What was computed
 
-    def keep_sizes(self, view: View, sizes: Sizes) -> None:
-        """Take the sizes that were computed for a view."""
-        self._sizes = ((view.session, view.point), sizes)
+    @on(FiresKnown)
+    def _show_fires(self) -> None:
+        self._draw_panel()
 
-    @property
-    def fires(self) -> list[int] | None:
-        """Where the trigger of the policy begins to fire, once it is known."""
-        return self._fires[1] if self._fires and self._fires[0] == _trigger_key(self.view) else None
+    @on(SizesKnown)
+    def _show_sizes(self, event: SizesKnown) -> None:
+        if event.view.session is self.view.session and event.view.point == self.view.point:
+            self._draw_sizes()
 
-    def keep_fires(self, view: View, points: list[int], acts: int | None) -> None:
-        """Take the points at which a view's policy begins to fire, and where it changes something if later."""
-        self._fires, self._acts = (_trigger_key(view), points), acts
+    @on(CurveKnown)
+    def _show_curve(self, event: CurveKnown) -> None:
+        if event.view.policy == self.view.policy and event.view.context is self.view.context:
+            self.query_one(ParameterPanel).show_curve(event.name, event.values, event.after)
 
-    @property
-    def points(self) -> list[Jump]:
-        """The points to jump between."""
-        fires = self.fires or []
-        return jumps(self.view.session, self.view.policy, fires, self._acts if fires else None)
+    @on(BlocksRead)
+    def _show_blocks(self, event: BlocksRead) -> None:
+        if event.reader is self.reader and event.location.message == self.location.message:
+            self.draw_detail()
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
-        self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+    # The timeline, the map, the detail
+
+    @on(Timeline.Moved)
+    def _moved(self, event: Timeline.Moved) -> None:
+        self.touched = self.touched or self.query_one(Timeline).has_focus
+        self.computed.touched_at = time.monotonic()
+        self.view = replace(self.view, cursor=event.location)
+        self._detail_timer = self._restart(self._detail_timer, STAYS, self.draw_detail)
+
+    @on(Timeline.Entered)
+    @on(Detail.Entered)
+    def _entered(self, event: Timeline.Entered | Detail.Entered) -> None:
+        """From a call to its result and back; other rows are opened."""
+        other = self.view.counterpart(event.location)
+        if other is not None:
+            self.query_one(Timeline).select(other)
+        elif isinstance(event, Timeline.Entered):
+            self.open_detail()
+
+    @on(Timeline.Opened)
+    def open_detail(self) -> None:
+        """Read the selected row in full."""
+        self.query_one(ContentSwitcher).current = "detail"
+        self.add_class("-reading")
+        self.draw_detail()
+        self.query_one(Detail).focus()
+
+    @on(Detail.Closed)
+    def close_detail(self) -> None:
+        """Back to the timeline."""
+        self.remove_class("-reading")
+        self.query_one(Timeline).focus()
+
+    @on(Minimap.Clicked)
+    def _map_clicked(self, event: Minimap.Clicked) -> None:
+        timeline = self.query_one(Timeline)
+        timeline.cursor = int(event.share * timeline.count)
+
+    @on(HeaderBar.Jumped)
+    def _header_clicked(self, event: HeaderBar.Jumped) -> None:
+        self.show(replace(self.view.with_point(event.message), cursor=Location(event.message)))
+
+    def action_turn(self, step: int) -> None:
+        """Go to the start of another turn."""
+        timeline = self.query_one(Timeline)
+        row = self.rows.turn_row(self.rows.row_of(*timeline.location), step)
+        if len(self.rows):
+            timeline.select(Location(self.rows.message[row], max(self.rows.block[row], -1)))
+
+    @work
+    async def action_go_to(self) -> None:
+        """Ask for a message to go to."""
+        last = len(self.view.session) - 1
+        answer = await self.app.push_screen_wait(message_prompt(last))
+        if answer:
+            self.query_one(Timeline).select(Location(message_number(answer, last)))
+
+    # The point
+
+    def action_as_of(self) -> None:
+        """Plan as of the selected message, or as of the end again."""
+        here = self.location.message
+        self.show(self.view.with_point(None if self.view.at == here else here))
+
+    def action_jump(self, step: int) -> None:
+        """Plan as of the next or previous point of interest."""
+        found = next_jump(self.points, self.view.point, step)
+        if found is None:
+            only = f"this is the only point to jump to: {self.points[0].why}" if self.points else ""
+            nowhere = f"nowhere to go: no usage, no recorded compaction, and {self.view.policy} fires nowhere"
+            self.show_notification(only or nowhere)
+            return
+        cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
+        self.show(replace(self.view.with_point(found.at), cursor=cursor))
+
+    # Policies and their settings
+
+    def action_policy(self, name: str) -> None:
+        """Choose a policy."""
+        self.show(self.view.with_policy(name))
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """The policies that no digit chooses, for the command palette."""
+        for name, policy in islice(POLICIES.items(), DIGITS, None):
+            choose = partial(self.action_policy, name)
+            yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "no key", choose)
+
+    @on(Scoreboard.Chosen)
+    def _policy_chosen(self, event: Scoreboard.Chosen) -> None:
+        self.show(self.view.with_policy(event.policy))
+
+    @on(ParameterPanel.Changed)
+    def _setting_changed(self, event: ParameterPanel.Changed) -> None:
+        self.show(self.view.with_param(event.policy, event.name, event.value))
+
+    @on(ParameterPanel.Selected)
+    def _setting_selected(self) -> None:
+        self._ask_for_curve()
+
+    def action_value(self, step: int) -> None:
+        """Change the selected setting by steps."""
+        self.query_one(ParameterPanel).rows.action_step(step)
+
+    @work
+    async def action_window(self) -> None:
+        """Ask for the size of the window."""
+        answer = await self.app.push_screen_wait(window_prompt(self.view.window))
+        if answer is not None:
+            self.show(self.view.with_window(window_tokens(answer)))
+
+    def action_mark(self) -> None:
+        """Mark the selected result to be cleared by hand, or no longer."""
+        if self.location.block < 0:
+            self.show_notification("only tool results can be cleared: select one", warn=True)
+        elif self.view.session.facts.block_message[self.location.block] not in self.view.context.order:
+            self.show_notification("this result is not in the context here", warn=True)
+        else:
+            self.show(self.view.marked(self.location))
+
+    def action_cut(self) -> None:
+        """Mark a cut before the selected message, or take it away."""
+        if self.location.message not in self.view.context.order:
+            self.show_notification("this message is not in the context here", warn=True)
+        else:
+            self.show(self.view.cut_at(self.location.message))
+
+    # What is listed, and where it went
+
+    def filter_by(self, kind: str, value: str | int) -> None:
+        """List only what meets another condition; no kind lists everything."""
+        self.show(replace(self.view, filter=self.view.filter.with_(kind, value) if kind else EVERYTHING))
+
+    def action_filter(self) -> None:
+        """Choose what is listed."""
+        self.app.push_screen(FilterScreen(self.view.session.facts, self.view.filter), self._filtered)
+
+    def _filtered(self, choice: Choice | None) -> None:
+        if choice is not None:
+            self.filter_by(*choice)
+
+    def action_sort(self) -> None:
+        """Largest first, or in the order of the file."""
+        self.show(replace(self.view, by_size=not self.view.by_size))
+
+    def action_unfilter(self) -> None:
+        """List everything again."""
+        self.show(replace(self.view, filter=EVERYTHING, by_size=False))
+
+    def action_breakdown(self) -> None:
+        """Show where the context went, or the message again."""
+        switcher = self.query_one(ContentSwitcher)
+        if switcher.current == "breakdown":
+            switcher.current = "detail"
+            self.close_detail()
+        else:
+            switcher.current = "breakdown"
+            self.add_class("-reading")
+            self.query_one(BreakdownView).focus()
+
+    @on(BreakdownView.Filter)
+    def _breakdown_filter(self, event: BreakdownView.Filter) -> None:
+        self.filter_by(event.kind, event.value)
+
+    @on(BreakdownView.Goto)
+    def _breakdown_goto(self, event: BreakdownView.Goto) -> None:
+        self.query_one(Timeline).select(Location(event.message, event.block))
+
+    # Searching
+
+    def action_search(self) -> None:
+        """Ask for a text."""
+        self.query_one(SearchBar).open()
+
+    @on(SearchBar.Asked)
+    def _search_begun(self, event: SearchBar.Asked) -> None:
+        self.search.begin(event.text)
+        self.query_one(Detail).seek("")
+        self.query_one(Timeline).show_matches(frozenset())
+        self.query_one(SearchBar).show_count("")
+        self.computed.cancel("search")
+        if event.text:
+            self.computed.search(self.view.session, event.text, self.search.number)
+
+    @on(Found)
+    def _search_found(self, event: Found) -> None:
+        if self.search.take(event):
+            self.query_one(Timeline).show_matches(frozenset(self.search.locations))
+            self.query_one(SearchBar).show_count(self.search.count_text())
+
+    @on(SearchBar.Done)
+    def _search_entered(self) -> None:
+        self.query_one(Timeline).focus()
+        self.action_match(1)
+
+    @on(SearchBar.Step)
+    def _search_step(self, event: SearchBar.Step) -> None:
+        self.action_match(event.step)
+
+    @on(SearchBar.Closed)
+    def _search_closed(self) -> None:
+        self.query_one(Timeline).focus()
+
+    def action_match(self, step: int) -> None:
+        """Go to the next or previous match."""
+        found = self.search.step(self.rows, self.location, step)
+        if found is None:
+            self.show_notification("nothing was found" if self.search.text else "/ finds a text first")
+            return
+        self.query_one(Timeline).select(found)
+        self.query_one(Detail).seek(self.search.text)
+        self.query_one(SearchBar).show_count(self.search.count_text(found))
+
+    # Applying, undoing, exporting
+
+    def _is_reading(self) -> bool:
+        """Whether the session is still being read; says so."""
+        if self.reading:
+            self.show_notification("the session is still being read", warn=True)
+        return self.reading
+
+    @work
+    async def action_apply(self) -> None:
+        """Carry the plan out; its screen shows what it does and takes the summary."""
+        plan = self.view.plan
+        if self._is_reading():
+            return
+        if plan is None or not plan.changed:
+            why = self.view.trouble or (plan.reason if plan else "") or "this plan changes nothing"
+            self.show_notification(why, warn=True)
+            return
+        from context_tui.tui.screens.apply import ApplyScreen
+
+        after: Session | None = await self.app.push_screen_wait(ApplyScreen(self.view.session, plan))
+        if after is not None and after is not self.view.session:
+            self.show(self.view.applied(after))
+
+    def action_undo(self) -> None:
+        """Go back to before the last applied plan."""
+        before = self.view.undone()
+        if before is None:
+            self.show_notification("nothing was applied yet")
+            return
+        self.show(before)
+        self.show_notification(f"back to {plural(len(before.session), 'message')}; U does it again")
+
+    def action_redo(self) -> None:
+        """Do again what was undone."""
+        after = self.view.redone()
+        if after is None:
+            self.show_notification("nothing was undone")
+            return
+        self.show(after)
+
+    @work
+    async def action_export(self) -> None:
+        """Write the session, or what was made of it, to a file."""
+        if not self._is_reading():
+            await self._export()
+
+    async def _export(self) -> bool:
+        from context_tui.tui.screens.export import ExportScreen
+
+        done = await self.app.push_screen_wait(ExportScreen(self.view.session))
+        if done is not None:
+            self.view = self.view.with_export()
+        return done is not None
+
+    def action_copy(self) -> None:
+        """Copy the selected message, or on the settings the command."""
+        if self.query_one(ParameterPanel).has_focus_within:
+            if self.view.session.origin:
+                why = "a command reads a file, and this is a copy: write it to one with e, and open that"
+                self.show_notification(why, warn=True)
+                return
+            self.app.copy_to_clipboard(command_line(self.view))
+            self.show_notification("the command was sent to the clipboard (OSC 52)")
+            return
+        location, facts = self.location, self.view.session.facts
+        if not len(self.view.session):
+            return
+        rows = list(facts.blocks_of(location.message))
+        blocks = zip(rows, self.reader.blocks(location.message), strict=False)
+        wanted = [block for row, block in blocks if location.block in (-1, row)]
+        self.app.copy_to_clipboard("\n\n".join(filter(None, map(plain_text, wanted))))
+        self.show_notification("the message was sent to the clipboard (OSC 52)")
+
+    # Other screens, and the way out
+
+    def action_help(self) -> None:
+        """List all keys."""
+        panel = self.query_one(ParameterPanel)
+        self.app.push_screen(HelpScreen([self, self.query_one(Timeline), panel.rows], notes=NOTES))
+
+    def action_problems(self) -> None:
+        """Show what could not be read."""
+        if self.view.session.facts.problems:
+            self.app.push_screen(ProblemsScreen(self.view.session))
+        else:
+            self.show_notification("every record could be read")
+
+    def action_back(self) -> None:
+        """Stop what is going on, or close what is open: one thing for each press."""
+        bar = self.query_one(SearchBar)
+        if self.reading:
+            self.computed.cancel("read")
+        elif bar.display:
+            bar.action_close()
+        elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
+            self.query_one(ContentSwitcher).current = "detail"
+            self.close_detail()
+        elif self.view.filter or self.view.by_size:
+            self.action_unfilter()
+        else:
+            self.query_one(Timeline).focus()
+
+    @work
+    async def action_leave(self) -> None:
+        """Leave; ask when a result would be lost."""
+        if self.view.unexported:
+            answer = await self.app.push_screen_wait(quit_prompt())
+            if answer == "export":
+                if not await self._export():
+                    return
+            elif answer != "quit":
+                return
+        self.app.exit()
 
 
 def set_title(widget: Widget, title: str) -> None:
@@ -305,12 +663,8 @@ def set_title(widget: Widget, title: str) -> None:
         widget.border_title = Content(title)
 
 
-def _view(session: Session, asked: Asked) -> View:
-    if asked.window:
-        session = session.with_window(asked.window)
-    at = None if asked.at is None else max(asked.at, 0)  # its message may not have been read yet
-    return View(session, at, asked.policy or DEFAULT, asked.settings)
-
-
-def _trigger_key(view: View) -> object:
-    return view.session, view.policy, repr(view.settings(view.policy))
+def _view(session: Session, options: Options) -> View:
+    if options.window:
+        session = session.with_window(options.window)
+    at = None if options.at is None else max(options.at, 0)  # its message may not have been read yet
+    return View(session, at, options.policy or DEFAULT, options.settings)

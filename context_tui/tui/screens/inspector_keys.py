@@ -1,12 +1,22 @@
-"""The inspector's keys: help, the palette and the footer are made from this list; the footer shows a few of them."""
+"""The inspector's keys: help, the palette and the footer are made from them; the footer shows a few."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.base import Policy
+from context_tui.tui.widgets.scoreboard import DIGITS
+
+NOTES = (
+    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . gone already (cleared before); "
+    "< before this context, > after the point that is planned as of.",
+    "In the line of recorded sizes: │ a context begins anew, ▾ the recorded context fell, ◆ what is planned as of.",
+    "Sizes are estimates (bytes / 4) unless they say recorded. Drag with shift held to select text with the terminal.",
+)
+"""What help says above the keys."""
 
 
 def _key(keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None) -> Binding:
@@ -15,22 +25,43 @@ def _key(keys: str, action: str, description: str, name: str, tooltip: str, disp
 
 _POINT = "peak, first fire, compaction, clear or drop"
 
-KEYS: list[BindingType] = [
+
+def keys(policies: Mapping[str, Policy]) -> list[Binding]:
+    """All bindings, of which the digits choose the first nine of *policies*."""
+    return [*_FIRST, *_policy_keys(policies), *_REST]
+
+
+def digits(count: int) -> str:
+    """The digits that choose a policy where there are *count* of them."""
+    return f"1–{min(count, DIGITS)}"
+
+
+def policy_about(name: str, policy: Policy) -> str:
+    """What choosing a policy does, for help and the command palette."""
+    return f"Plan with {name}: {policy.about.partition(': ')[2]}"
+
+
+def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:
+    return [
+        _key(
+            str(number),
+            f"policy('{name}')",
+            "policy" if number == 1 else f"Policy: {name}",
+            f"policy-{number}",
+            policy_about(name, policy),
+            digits(len(policies)) if number == 1 else None,
+        )
+        for number, (name, policy) in enumerate(islice(policies.items(), DIGITS), 1)
+    ]
+
+
+_FIRST = [
     # First, so that it stays in sight in a narrow footer.
     _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
     _key("left_square_bracket", "turn(-1)", "turn", "turn-previous", "Go to the start of this or the last turn", "[ ]"),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
-    *(
-        _key(
-            str(number),
-            f"policy({number})",
-            "policy" if number == 1 else f"Policy: {name}",
-            f"policy-{number}",
-            f"Plan with {name}: {policy.about.partition(': ')[2]}",
-            f"1–{min(len(POLICIES), 9)}" if number == 1 else None,
-        )
-        for number, (name, policy) in enumerate(islice(POLICIES.items(), 9), 1)  # digits choose the first nine
-    ),
+]
+_REST = [
     _key("left", "value(-1)", "value", "value-less", "Lower the selected setting by a step", "←→"),
     _key("right", "value(1)", "Raise value", "value-more", "Raise the selected setting by a step"),
     _key("shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected setting by ten steps"),
@@ -39,7 +70,7 @@ KEYS: list[BindingType] = [
     _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
     _key("a", "apply", "apply", "apply", "Carry the plan out; the recording stays as it is", "a"),
-    _key("slash", "find", "find", "find", "Find a text anywhere in the session", "/"),
+    _key("slash", "search", "find", "search", "Find a text anywhere in the session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     _key("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
     _key("u", "undo", "Undo", "undo", "Go back to before the last applied plan"),

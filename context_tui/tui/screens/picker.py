@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Input, Label
-from textual.worker import get_current_worker
 
 from context_tui.discovery import GROUPS, Entry, entries_of, title_of
 from context_tui.errors import Error, SeveralSessions
 from context_tui.sanitize import visible
 from context_tui.session.session import SessionInfo
 from context_tui.tui.screens.picker_list import PickerList, Row
+from context_tui.tui.threads import Job, start_work
 
 TITLES = 2_000
 """How many files are looked into for their titles."""
@@ -89,7 +89,7 @@ class PickerScreen(Screen[SessionInfo | None]):
         """List everything, and read the titles beside."""
         self._list()
         self.query_one(PickerList).focus()
-        self._read_titles()
+        start_work(self, "titles", "read the titles", self._read_titles)
 
     def _title(self, entry: Entry) -> str:
         title = entry.info.title
@@ -119,15 +119,12 @@ class PickerScreen(Screen[SessionInfo | None]):
         noun = "session" if len(self.entries) == 1 else "sessions"
         self.query_one("#picker-heading", Label).update(f"{self._heading} · {count} {noun}")
 
-    @work(thread=True, exclusive=True, group="titles", exit_on_error=False)
-    def _read_titles(self) -> None:
-        worker, found, told = get_current_worker(), dict[str, str](), time.monotonic()
+    def _read_titles(self, job: Job) -> None:
+        found, told = dict[str, str](), time.monotonic()
         for entry in self.entries[:TITLES]:
-            if worker.is_cancelled:
-                return
+            job.checkpoint()
             if not entry.info.id and (title := self._read_title(entry.info)):
                 found[entry.info.path] = title
-            time.sleep(0.001)  # the screen needs the interpreter too
             if found and time.monotonic() - told > 0.1:
                 self.post_message(self.Titles(found))
                 found, told = {}, time.monotonic()

@@ -13,7 +13,7 @@ from textual.widgets import Footer, Label
 from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
-from context_tui.tui.screens.reading import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 RAW_LENGTH = 4_000
 """Characters of a record that are shown; a broken line can be a whole file."""
@@ -34,7 +34,6 @@ class ProblemsScreen(ModalScreen[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
-        self._starts: list[int] = []
 
     def compose(self) -> ComposeResult:
         """A heading with the count, and the problems."""

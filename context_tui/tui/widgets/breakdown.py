@@ -16,7 +16,7 @@ from textual.visual import Visual
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tui.sizes import Sizes
+from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
@@ -132,9 +132,9 @@ class BreakdownView(ScrollView, can_focus=True):
         self.ascii = ascii
         self.by_size = True
         self.rows: list[Row] = []
-        self._shown: tuple[Context, Sizes] | None = None
+        self._shown: tuple[Context, ContextSizes] | None = None
 
-    def show(self, context: Context, sizes: Sizes) -> None:
+    def show(self, context: Context, sizes: ContextSizes) -> None:
         """Show the parts of a context."""
         if self._shown is None or self._shown[0] is not context or self._shown[1] is not sizes:
             self._shown = context, sizes

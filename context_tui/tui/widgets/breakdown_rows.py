@@ -15,7 +15,7 @@ from context_tui.tokens.breakdown import Breakdown, category_of
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.fit import Cause, Fit
 from context_tui.tokens.measured import measured
-from context_tui.tui.sizes import Sizes, off_words
+from context_tui.tui.context_sizes import ContextSizes, off_text
 from context_tui.tui.widgets.gauge import LOOKS
 
 OFFENDERS = 12
@@ -43,7 +43,7 @@ class Row:
     recorded: str = ""
 
 
-def rows_of(context: Context, sizes: Sizes, by_size: bool = True) -> list[Row]:
+def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[Row]:
     """All sections with their headings, each largest first or in the order of the file."""
     facts, parts = context.facts, sizes.parts
     total = sum(parts.by_category.values())
@@ -91,7 +91,7 @@ def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | N
 
 def _causes(fit: Fit) -> list[Row]:
     """What the difference between the estimate and the recorded size comes from, where that is large."""
-    off = off_words(fit)
+    off = off_text(fit)
     if not off:
         return []
     causes = [*fit.causes, Cause("unexplained", fit.unexplained)]

@@ -15,13 +15,13 @@ from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.worker import get_current_worker
 
 from context_tui.session.session import Session
-from context_tui.tui.beliefs import Beliefs, beliefs_of
 from context_tui.tui.document import Subject, pieces
-from context_tui.tui.screens.reading import Part, ReadingPane
-from context_tui.tui.view import Spot
+from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
+from context_tui.tui.threads import Job, start_work
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 IDLE = 0.04
 """Seconds for which a message is shown until what was believed before it is counted."""
@@ -50,13 +50,13 @@ class Detail(ReadingPane):
     class Entered(Message):
         """Enter was pressed: from a call to its result, or back."""
 
-        spot: Spot
+        location: Location
 
     @dataclass
     class Counted(Message):
         """What was believed before each message of a session is known."""
 
-        beliefs: Beliefs
+        runtime_sizes: RuntimeSizes
 
     class Closed(Message):
         """The timeline is wanted again."""
@@ -65,14 +65,14 @@ class Detail(ReadingPane):
         super().__init__(id=id)
         self._subject: Subject | None = None
         self.needle = ""
-        self._beliefs: Beliefs | None = None
+        self._runtime_sizes: RuntimeSizes | None = None
         self._counting: Timer | None = None
         self._titles = (Content(""), Content(""))
 
     @property
-    def spot(self) -> Spot | None:
+    def location(self) -> Location | None:
         """What is shown."""
-        return self._subject.spot if self._subject else None
+        return self._subject.location if self._subject else None
 
     def read(self, subject: Subject, title: Content, subtitle: Content) -> None:
         """Show a subject; the place in it is kept where only its fate has changed."""
@@ -81,7 +81,7 @@ class Detail(ReadingPane):
         if old and _same(old, subject):
             return
         self.border_title, self.border_subtitle = self._titles = title, subtitle
-        stays = old is not None and old.spot == subject.spot and old.session is subject.session
+        stays = old is not None and old.location == subject.location and old.session is subject.session
         if stays and old is not None:
             subject = replace(subject, limit=old.limit)
         self._subject = subject
@@ -94,8 +94,8 @@ class Detail(ReadingPane):
 
     def _with_belief(self, subject: Subject) -> Subject:
         """With what was believed before the message, where that is known; otherwise it is counted soon."""
-        if self._beliefs and self._beliefs.knows(subject.session, subject.spot.message):
-            words = self._beliefs.words(subject.spot.message) if subject.spot.block < 0 else ""
+        if self._runtime_sizes and self._runtime_sizes.knows(subject.session, subject.location.message):
+            words = self._runtime_sizes.describe(subject.location.message) if subject.location.block < 0 else ""
             return replace(subject, belief=words)
         if self._counting is not None:
             self._counting.stop()
@@ -103,25 +103,16 @@ class Detail(ReadingPane):
         return subject
 
     def _count(self, session: Session) -> None:
-        if self._subject and self._subject.session is session and not getattr(self.screen, "reading", False):
-            self.run_worker(
-                lambda: self._count_in_thread(session),
-                group="beliefs",
-                description="count what was believed",
-                exclusive=True,
-                thread=True,
-                exit_on_error=False,
-            )
+        def work(job: Job) -> None:
+            self.post_message(self.Counted(runtime_sizes_of(session, job.checkpoint)))
 
-    def _count_in_thread(self, session: Session) -> None:
-        worker, found = get_current_worker(), beliefs_of(session, pause=0.002)
-        if not worker.is_cancelled:
-            self.post_message(self.Counted(found))
+        if self._subject and self._subject.session is session and not getattr(self.screen, "reading", False):
+            start_work(self, "runtime-sizes", "count what was believed", work)
 
     def on_detail_counted(self, event: Counted) -> None:
         """Show what was believed before the message that is read."""
         event.stop()
-        self._beliefs = event.beliefs
+        self._runtime_sizes = event.runtime_sizes
         if self._subject:
             self.read(self._subject, *self._titles)
 
@@ -178,7 +169,7 @@ class Detail(ReadingPane):
     def action_enter(self) -> None:
         """Go to the other half of the call."""
         if self._subject:
-            self.post_message(self.Entered(self._subject.spot))
+            self.post_message(self.Entered(self._subject.location))
 
     def action_close(self) -> None:
         """Go back to the timeline."""
@@ -197,5 +188,5 @@ def _places(text: str, needle: str) -> list[int]:
 
 
 def _same(old: Subject, new: Subject) -> bool:
-    before, after = ((each.session, each.spot, each.mark, each.belief, each.rules) for each in (old, new))
+    before, after = ((each.session, each.location, each.mark, each.belief, each.events) for each in (old, new))
     return before == after and old.blocks is new.blocks

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from context_tui.sanitize import sanitize_line
+from context_tui.tui.output_filter import ASCII
 
 Run = tuple[str, str]
 """Text, and its style."""
@@ -22,20 +23,10 @@ GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-p
 LEVELS = "▁▂▃▄▅▆▇█"
 _WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
-# One cell for one cell, so that a line keeps its width.
-_ASCII = str.maketrans(
-    {
-        **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*%#", strict=True)),
-        **dict(zip("░▒▓│┊┴┈━─●◆", ".:%||+.=-o@", strict=True)),
-        **dict(zip("◀▶▸▼▾▴▲·→−×…“”Δ", "<>>vv^^.>-x~''*", strict=True)),
-        **dict(zip("–▏\u00a0", "-_ ", strict=True)),
-    }
-)
-
 
 def content(runs: Iterable[Run], ascii: bool = False) -> Content:
     """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
-    return Content.assemble(*((text.translate(_ASCII) if ascii else text, style) for text, style in runs))
+    return Content.assemble(*((text.translate(ASCII) if ascii else text, style) for text, style in runs))
 
 
 def cells(runs: Iterable[Run]) -> int:

@@ -27,16 +27,14 @@ WORDS = ((0, True, True), (0, False, True), (1, False, True), (1, False, False),
 """What is said beside the bars, less and less: how short, whether other sizes of the window, and how far it is off."""
 
 
-def window_words(window: Window, width: int) -> str:
+def window_text(window: Window, width: int) -> str:
     """Where the window's size is from, where that is a guess."""
     if window.source not in ("assumed", "inferred"):
         return ""
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
-def title_line(
-    session: Session, window: Window, turns: int, requests: int, at: int, live: bool, width: int
-) -> list[Run]:
+def title_line(session: Session, window: Window, turns: int, requests: int, at: int, width: int) -> list[Run]:
     """What is open, with counts; the point at the right edge."""
     info = session.info
     name = visible(PurePath(info.path).name) or info.title or "session"
@@ -48,7 +46,7 @@ def title_line(
         (7, (" " + plural(len(session), "message"), "")),
         (3, (plural(turns, "turn"), MUTED)),
         (2, (plural(requests, "request"), MUTED)),
-        (8, (window_words(window, width), WARN)),
+        (8, (window_text(window, width), WARN)),
     ]
     if left := len(session.facts.branches):
         ranks.insert(-1, (4, (plural(left, "rewound branch", "rewound branches"), MUTED)))
@@ -57,8 +55,6 @@ def title_line(
     if session.origin:
         ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
     point: list[Run] = [("at the end", "")] if at >= len(session) else [(f"as of message {at:,}", f"bold {WARN}")]
-    if live:
-        point += [("   live ", MUTED), ("●", GOOD)]
     return spread([part for part in ranks if part[1][0].strip()], point, width)
 
 
@@ -81,7 +77,6 @@ class HeaderBar(Widget):
         self._recorded = Recorded((), ())
         self._turns = 0
         self._at = 0
-        self._live = False
         self._level: Level | None = None
         self._parts: Mapping[str, int] | None = None
 
@@ -92,7 +87,6 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         fit: Fit | None = None,
-        live: bool = False,
     ) -> None:
         """Show a session as of the point of *context*.
 
@@ -104,7 +98,7 @@ class HeaderBar(Widget):
             # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
         usage = recorded_usage(context)
-        self._at, self._live, self._parts = context.at, live, parts
+        self._at, self._parts = context.at, parts
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
@@ -115,13 +109,12 @@ class HeaderBar(Widget):
         )
         self.refresh()
 
-    def _layout(self, width: int) -> tuple[int, list[Run], list[Run]]:
+    def _layout(self, level: Level, width: int) -> tuple[int, list[Run], list[Run]]:
         """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
-        assert self._level is not None
         found: tuple[int, list[Run], list[Run]] = (0, [], [])
         for detail, others, off in WORDS:
-            beside_line = legend(self._recorded, self._level.window.tokens, detail)
-            beside = beside_line, numbers(self._level, detail, others, off)
+            beside_line = legend(self._recorded, level.window.tokens, detail)
+            beside = beside_line, numbers(level, detail, others, off)
             found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
             if found[0] >= max(MIN_BAR, width // 3):
                 break
@@ -132,8 +125,8 @@ class HeaderBar(Widget):
         session, level, width = self.session, self._level, self.content_size.width
         if session is None or level is None or not width:
             return Content("")
-        size, beside_line, beside_gauge = self._layout(width)
-        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, self._live, width)
+        size, beside_line, beside_gauge = self._layout(level, width)
+        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, width)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []
@@ -144,7 +137,7 @@ class HeaderBar(Widget):
         """Go to the request that was clicked."""
         if self._level is None or event.y - self.gutter.top != 1:
             return
-        size, *_ = self._layout(self.content_size.width)
+        size, *_ = self._layout(self._level, self.content_size.width)
         message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
         if message is not None:
             self.post_message(self.Jumped(message))

@@ -19,8 +19,10 @@ from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, 
 from context_tui.tui.widgets.outcome import does, outcome_of
 
 SHARE = 5
-MOST_NAME, DIGITS = 24, 9
-"""Cells that a name has at most, and how many policies a digit chooses."""
+MOST_NAME = 24
+"""Cells that a name has at most."""
+DIGITS = 9
+"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Columns:
 
 
 def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
-    """Columns for *width* cells: first what it does, then the tokens, then whether it fires go where it is narrow."""
+    """Columns for *width* cells; where it is narrow, what it does goes first, then tokens, then whether it fires."""
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MOST_NAME) if rows else 0
     room = width - 3 - name - 2 - SHARE
     fires = 7 if room >= 7 else 0
@@ -101,10 +103,10 @@ def heading(columns: Columns, width: int) -> list[Run]:
     return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
 
 
-def score_line(digit: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
-    """A policy's line in *width* cells."""
-    number = str(digit) if digit <= DIGITS else " "
-    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{number} ", BOLD if current else MUTED)]
+def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
+    """The line of the *number*-th policy in *width* cells; a digit stands before those that one chooses."""
+    digit = str(number) if number <= DIGITS else ""
+    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit:<2}", BOLD if current else MUTED)]
     runs.append((short(row.policy, columns.name).ljust(columns.name), BOLD if current else ""))
     if row.trouble:
         return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
@@ -159,12 +161,24 @@ class Scoreboard(Widget, can_focus=True):
         """The heading, and a line for each policy."""
         return len(self.rows) + 1
 
+    @property
+    def _room(self) -> int:
+        """How many lines there is room for below the heading."""
+        return max(self.content_size.height - 1, 1)
+
+    @property
+    def _first(self) -> int:
+        """The first line in sight, so that the current one is."""
+        current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
+        return max(current - self._room + 1, 0)
+
     def render(self) -> Content:
         """The lines, the current one on a ground of its own."""
         width = self.content_size.width
         columns = columns_for(self.rows, width)
         lines = [content(heading(columns, width), self.ascii)]
-        for number, row in enumerate(self.rows):
+        first = self._first
+        for number, row in enumerate(self.rows[first : first + self._room], first):
             current = row.policy == self.current
             runs = score_line(number + 1, row, current, columns, width)
             lines.append(content(on(runs, "$boost") if current else runs, self.ascii))
@@ -185,8 +199,8 @@ class Scoreboard(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose what was clicked."""
-        number = event.y - self.gutter.top - 1
-        if 0 <= number < len(self.rows):
+        number = event.y - self.gutter.top - 1 + self._first
+        if self._first <= number < len(self.rows):
             self._choose(number)
 
     def _choose(self, number: int) -> None:

@@ -18,11 +18,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.session.facts import MessageFlag
+from context_tui.tui.context_events import labels
 from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.rules import labels
 from context_tui.tui.text import Reader, kind_word
-from context_tui.tui.view import Spot
+from context_tui.tui.view import Location
 from context_tui.tui.widgets.row_paint import Columns, Row, paint, paint_rule
 
 _PARTS = (
@@ -60,19 +60,19 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     class Moved(Message):
         """Another row is selected."""
 
-        spot: Spot
+        location: Location
 
     @dataclass
     class Entered(Message):
         """Enter was pressed on a row."""
 
-        spot: Spot
+        location: Location
 
     @dataclass
     class Opened(Message):
         """A row is to be read in full."""
 
-        spot: Spot
+        location: Location
 
     @dataclass
     class Scrolled(Message):
@@ -87,7 +87,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._reader: Reader | None = None
         self._marker: Marker | None = None
         self._listed: array[int] | None = None  # rows that are listed, where not all are
-        self._matches: frozenset[Spot] = frozenset()
+        self._matches: frozenset[Location] = frozenset()
         self._generation = 0
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
         self._styles: dict[str, Style] = {}
@@ -95,7 +95,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     # What is shown
 
     def show(
-        self, rows: Rows, reader: Reader, marker: Marker | None, listed: array[int] | None, cursor: Spot | None = None
+        self,
+        rows: Rows,
+        reader: Reader,
+        marker: Marker | None,
+        listed: array[int] | None,
+        cursor: Location | None = None,
     ) -> None:
         """Show these rows with these marks; *listed* names those that are shown where not all are, in order."""
         same = rows is self._rows and listed is self._listed
@@ -104,7 +109,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         size = Size(self.scrollable_content_region.width, self.count)
         if size != self.virtual_size:
             self.virtual_size = size
-        if cursor is not None and (not same or cursor != self.spot):
+        if cursor is not None and (not same or cursor != self.location):
             self.select(cursor)
         self.refresh()
 
@@ -122,7 +127,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         turns = rows.turn[-1] if rows.turn else 0
         return Columns.of(self.scrollable_content_region.width, len(rows.first), turns)
 
-    def show_matches(self, matches: frozenset[Spot]) -> None:
+    def show_matches(self, matches: frozenset[Location]) -> None:
         """Mark what was found."""
         self._matches = matches
         self._generation += 1
@@ -134,20 +139,20 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return len(self._rows) if self._listed is None else len(self._listed)
 
     @property
-    def spot(self) -> Spot:
+    def location(self) -> Location:
         """What is selected."""
-        return self.spot_at(self.cursor)
+        return self.location_at(self.cursor)
 
-    def spot_at(self, line: int) -> Spot:
+    def location_at(self, line: int) -> Location:
         """What a line is about; separators are about the message that follows."""
         if not 0 <= line < self.count:
-            return Spot(0)
+            return Location(0)
         row = line if self._listed is None else self._listed[line]
-        return Spot(self._rows.message[row], max(self._rows.block[row], WHOLE))
+        return Location(self._rows.message[row], max(self._rows.block[row], WHOLE))
 
-    def line_of(self, spot: Spot) -> int:
-        """The line of a spot, or the nearest that is listed."""
-        row = self._rows.row_of(*spot)
+    def line_of(self, location: Location) -> int:
+        """The line of a location, or the nearest that is listed."""
+        row = self._rows.row_of(*location)
         if self._listed is None:
             return row
         try:
@@ -155,9 +160,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         except ValueError:
             return min(bisect_left(self._listed, row), max(len(self._listed) - 1, 0))
 
-    def select(self, spot: Spot) -> None:
-        """Select a spot, and bring it into sight."""
-        line = self.line_of(spot)
+    def select(self, location: Location) -> None:
+        """Select a location, and bring it into sight."""
+        line = self.line_of(location)
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and not top <= line < top + height:
             self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)
@@ -190,14 +195,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         key = (row, width, here, here and self.has_focus, self._generation)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._paint(row, width, here)
+            strip = self._strips[key] = self._paint(self._reader, row, width, here)
         return strip
 
-    def _paint(self, row: int, width: int, here: bool) -> Strip:
-        assert self._reader is not None
+    def _paint(self, reader: Reader, row: int, width: int, here: bool) -> Strip:
         if not self._styles:
             self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _PARTS}
-        rows, facts = self._rows, self._reader.session.facts
+        rows, facts = self._rows, reader.session.facts
         message, block = rows.message[row], rows.block[row]
         over = Style()
         if here:
@@ -205,11 +209,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
             if style.reverse:  # one bar, not a patchwork of what the colours reverse to
                 over += Style(color="default", bgcolor="default")
-        elif self._matches and Spot(message, block) in self._matches:
+        elif self._matches and Location(message, block) in self._matches:
             style = self._styles["match"]
             over = Style(bgcolor=style.bgcolor, underline=style.underline)
         if block < WHOLE:
-            return paint_rule(labels(facts, rows.rules[-2 - block]), width, self._styles["rule"] + over)
+            return paint_rule(labels(facts, rows.events[-2 - block]), width, self._styles["rule"] + over)
         columns = self._columns(rows)
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
@@ -219,7 +223,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             turn=str(rows.turn[message]) if starts else "",
             starts=starts,
             kind=kind_word(facts, message, block),
-            preview=self._reader.preview(message, block),
+            preview=reader.preview(message, block),
             tokens=self._tokens(row, block, mark),
             mark=mark,
         )
@@ -242,7 +246,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh_line(old)
         self.refresh_line(new)
         self._reveal(new)
-        self.post_message(self.Moved(self.spot))
+        self.post_message(self.Moved(self.location))
 
     def watch_has_focus(self, focus: bool) -> None:
         """The cursor looks different without focus."""
@@ -278,12 +282,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def action_enter(self) -> None:
         """Enter the selected row."""
         if self.count:
-            self.post_message(self.Entered(self.spot))
+            self.post_message(self.Entered(self.location))
 
     def action_open(self) -> None:
         """Open the selected row."""
         if self.count:
-            self.post_message(self.Opened(self.spot))
+            self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
         """Select the row under the mouse; a second click opens it."""

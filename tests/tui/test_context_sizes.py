@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.breakdown import DuplicateRead
 from context_tui.tokens.fit import Cause, Fit, Suggested
-from context_tui.tui import notices
-from context_tui.tui.notices import branches, notice
-from context_tui.tui.screens.prompts import InputPrompt
-from context_tui.tui.sizes import Sizes, fit_words, off_words, sizes_of
+from context_tui.tui import status
+from context_tui.tui.context_sizes import ContextSizes, context_sizes_of, fit_text, off_text
+from context_tui.tui.screens.dialogs import InputPrompt
+from context_tui.tui.status import branches, notice
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
@@ -96,7 +97,7 @@ async def test_how_far_the_estimate_is_off_pushes_no_number_out_of_the_header() 
 
 @pytest.mark.parametrize("width", [40, 78, 118, 158])
 def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
-    words = fit_words(OFF, width)
+    words = fit_text(OFF, width)
     assert "19 % below the 515,912 recorded: tokenizer 123,682 more" in words
     assert len(words) <= max(width, 78)
     assert words.endswith("images 14,000 less" if width == 158 else ", …")
@@ -105,8 +106,8 @@ def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
 
 def test_a_near_estimate_is_not_worth_words() -> None:
     near = replace(OFF, expected=460_000)
-    assert off_words(near) == fit_words(near, 80) == fit_words(None, 80) == ""
-    assert off_words(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
+    assert off_text(near) == fit_text(near, 80) == fit_text(None, 80) == ""
+    assert off_text(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
 
 
 async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a_thread(
@@ -114,15 +115,15 @@ async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def sizes(view: View, pause: float) -> Sizes:
+    def sizes(view: View, checkpoint: Callable[[], object]) -> ContextSizes:
         threads.append(threading.current_thread())
-        return replace(sizes_of(view), fit=OFF)
+        return replace(context_sizes_of(view), fit=OFF)
 
-    monkeypatch.setattr("context_tui.tui.screens.background.sizes_of", sizes)
+    monkeypatch.setattr("context_tui.tui.workers.context_sizes_of", sizes)
     running = app()
     async with running.run_test(size=(160, 44)) as pilot:
         await settled(pilot)
-        told = str(running.screen.query_one("#notice", Static).content)
+        told = str(running.screen.query_one("#status", Static).content)
         assert told.startswith("the estimate is 19 % below the 515,912 recorded: tokenizer 123,682 more, thinking")
         assert "(19 % below recorded)" in running.screen.query_one(HeaderBar).render().plain
         await pilot.press("left", "2")
@@ -131,11 +132,12 @@ async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a
         await pilot.press("home", "full_stop")
         await settled(pilot)
         assert len(threads) == 2 and threading.main_thread() not in threads
-        assert inspector(running).sizes is not None
+        screen = inspector(running)
+        assert screen.computed.sizes(screen.view) is not None
 
 
 def test_the_notice_computes_no_fit() -> None:
-    assert not hasattr(notices, "fit_at")
+    assert not hasattr(status, "fit_at")
 
 
 def test_left_branches_are_told_with_what_opens_one() -> None:
@@ -170,7 +172,7 @@ def text_of(row: Row, width: int) -> str:
 def shown(**sizes: object) -> list[Row]:
     """The rows of the breakdown of the usual session, with other sizes."""
     view = View(session())
-    return rows_of(view.context, replace(sizes_of(view), **sizes))  # type: ignore[arg-type]
+    return rows_of(view.context, replace(context_sizes_of(view), **sizes))  # type: ignore[arg-type]
 
 
 def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
@@ -209,9 +211,9 @@ def test_every_cause_is_listed_with_its_tokens() -> None:
 
 def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     view = View(session())
-    parts = sizes_of(view).parts
+    parts = context_sizes_of(view).parts
     reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
-    rows = rows_of(view.context, Sizes(replace(parts, duplicate_reads=reads)))
+    rows = rows_of(view.context, ContextSizes(replace(parts, duplicate_reads=reads)))
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
 
 

@@ -11,13 +11,18 @@ from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
 from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
+from context_tui.tui.context_sizes import fit_text
 from context_tui.tui.jumps import Jump
-from context_tui.tui.sizes import fit_words
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
-FIRST_RUN = "1–7 choose a policy, ←→ its value, } goes to where it first fires, ? helps"
-DEMO = "a sample session: ←→ moves the setting, 1–7 choose a policy, a applies it to a copy, ? lists all keys"
+
+def hint(digits: str, *, demo: bool) -> str:
+    """What to press first; *digits* choose a policy."""
+    if demo:
+        keys = f"←→ moves the setting, {digits} choose a policy, a applies it to a copy, ? lists all keys"
+        return f"a sample session: {keys}"
+    return f"{digits} choose a policy, ←→ its value, }} goes to where it first fires, ? helps"
 
 
 def reading(session: Session, progress: float) -> str:
@@ -59,7 +64,7 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
     if not len(session):
         return "no messages in this session"
     if view.filter and not shown:
-        return f"nothing matches: {view.filter.words()}   esc shows everything"
+        return f"nothing matches: {view.filter.describe()}   esc shows everything"
     if view.trouble:
         return view.trouble
     if not len(context):
@@ -71,7 +76,7 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
         return f"planned as of message {view.at:,}{why}   . goes back to the end"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
-    if off := fit_words(fit, width):
+    if off := fit_text(fit, width):
         return off
     if left := branches(session, width):
         return left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from context_tui.tokens.breakdown import Breakdown, breakdown
@@ -13,7 +13,7 @@ from context_tui.tui.widgets.draw import percent
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ContextSizes:
     """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size."""
 
     parts: Breakdown
@@ -21,26 +21,26 @@ class Sizes:
     fit: Fit | None = None
 
 
-def sizes_of(view: View, pause: float = 0.0) -> Sizes:
-    """The sizes of a view's context; *pause* is slept between them, for threads."""
+def context_sizes_of(view: View, checkpoint: Callable[[], object] = lambda: None) -> ContextSizes:
+    """The sizes of a view's context; *checkpoint* is called meanwhile, and may raise to stop."""
     session, context = view.session, view.context
-    parts = breakdown(context, not_in_file(session, context.at))
-    time.sleep(pause)
+    parts = breakdown(context, not_in_file(session, context.at), checkpoint)
+    checkpoint()
     fit = fit_at(session, context)
-    time.sleep(pause)
-    return Sizes(parts, suggested(session, context), fit)
+    checkpoint()
+    return ContextSizes(parts, suggested(session, context), fit)
 
 
-def off_words(fit: Fit) -> str:
+def off_text(fit: Fit) -> str:
     """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
     if not fit.far:
         return ""
     return f"{percent(abs(fit.off))} {'below' if fit.off < 0 else 'above'} the {fit.recorded:,} recorded"
 
 
-def fit_words(fit: Fit | None, width: int) -> str:
+def fit_text(fit: Fit | None, width: int) -> str:
     """How far the estimate is off and what it comes from, with as many causes as fit in *width* cells."""
-    off = off_words(fit) if fit else ""
+    off = off_text(fit) if fit else ""
     if fit is None or not off:
         return ""
     causes = fit.reasons()

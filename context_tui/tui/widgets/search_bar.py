@@ -14,13 +14,13 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 
-class FindBar(Horizontal):
+class SearchBar(Horizontal):
     """Asks for a text; hidden until it is wanted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close", show=False, id="find-close", tooltip="Stop searching and close"),
-        Binding("down", "step(1)", "Next", show=False, id="find-next", tooltip="Go to the next match"),
-        Binding("up", "step(-1)", "Previous", show=False, id="find-previous", tooltip="Go to the previous match"),
+        Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop searching and close"),
+        Binding("down", "step(1)", "Next", show=False, id="search-next", tooltip="Go to the next match"),
+        Binding("up", "step(-1)", "Previous", show=False, id="search-previous", tooltip="Go to the previous match"),
     ]
 
     @dataclass
@@ -43,18 +43,18 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """The prompt, the text, the count."""
-        yield Static(Content("/"), id="find-prompt")
-        yield Input(id="find-text", placeholder="text anywhere in the session", compact=True)
-        yield Static(Content(""), id="find-count")
+        yield Static(Content("/"), id="search-prompt")
+        yield Input(id="search-text", placeholder="text anywhere in the session", compact=True)
+        yield Static(Content(""), id="search-count")
 
     def open(self) -> None:
         """Show it, and take what is typed."""
         self.display = True
         self.query_one(Input).focus()
 
-    def tell(self, words: str) -> None:
+    def show_count(self, text: str) -> None:
         """Say how many were found."""
-        self.query_one("#find-count", Static).update(Content(words))
+        self.query_one("#search-count", Static).update(Content(text))
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:

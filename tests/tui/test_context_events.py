@@ -9,11 +9,11 @@ import pytest
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Compaction, Drop, Epoch, Explanation
 from context_tui.session.session import Session
+from context_tui.tui.context_events import ContextEvent, about, context_events_in, labels
 from context_tui.tui.jumps import jumps
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.rules import Rule, about, labels, rules_of
-from context_tui.tui.view import Spot, View
+from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.recorded_line import EPOCH, FALL, line, recorded_of, request_at
 from context_tui.tui.widgets.row_paint import paint_rule
@@ -23,9 +23,9 @@ from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, se
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"
 
 
-def rules_in(rows: Rows) -> list[tuple[int, object]]:
+def events_in(rows: Rows) -> list[tuple[int, object]]:
     """The rules among rows, with the message that follows each."""
-    return [(rows.message[r], rows.rules[-2 - rows.block[r]].what) for r in range(len(rows)) if rows.block[r] < WHOLE]
+    return [(rows.message[r], rows.events[-2 - rows.block[r]].what) for r in range(len(rows)) if rows.block[r] < WHOLE]
 
 
 def micro(made: Session) -> tuple[Session, int]:
@@ -41,14 +41,14 @@ def micro(made: Session) -> tuple[Session, int]:
 
 def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     made = eventful()
-    rules = rules_of(made)
+    rules = context_events_in(made)
     assert [(rule.message, labels(made.facts, rule)[0]) for rule in rules] == [
         (DROP, FALLS),
         (CLEAR, "context cleared here (/clear)"),
     ]
     rows = Rows()
     rows.grow(made)
-    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR]
+    assert [message for message, _ in events_in(rows)] == [DROP, CLEAR]
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     ],
 )
 def test_a_drop_says_what_explains_it(why: Explanation | None, words: str) -> None:
-    assert labels(session().facts, Rule(9, Drop(9, 5_322, 6_000, why)))[0] == words
+    assert labels(session().facts, ContextEvent(9, Drop(9, 5_322, 6_000, why)))[0] == words
 
 
 def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() -> None:
     made, fall = micro(eventful())
-    found = [labels(made.facts, rule)[0] for rule in rules_of(made)]
+    found = [labels(made.facts, rule)[0] for rule in context_events_in(made)]
     assert found == [
         f"11 results cleared here by the runtime (auto): recorded context fell by {fall:,}",
         "context cleared here (/clear)",
@@ -74,10 +74,10 @@ def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() ->
 
 def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
     compaction = Compaction(0, "full", "auto", 998_659, missing=16)
-    long, _, short = labels(session().facts, Rule(0, compaction))
+    long, _, short = labels(session().facts, ContextEvent(0, compaction))
     assert long.endswith(", 998,659 tokens before; 16 records that it kept are not in the file")
     assert short == "compacted here (auto); 16 records kept but not in the file"
-    one = labels(session().facts, Rule(0, replace(compaction, missing=1)))
+    one = labels(session().facts, ContextEvent(0, replace(compaction, missing=1)))
     assert one[0].endswith("; 1 record that it kept is not in the file")
 
 
@@ -94,14 +94,14 @@ def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> 
     made, rows = eventful(), Rows()
     made.facts.epochs.pop()
     rows.grow(made)
-    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR + 1], "not known to be a clear yet"
+    assert [message for message, _ in events_in(rows)] == [DROP, CLEAR + 1], "not known to be a clear yet"
     made.facts.add_compaction(Compaction(CLEAR, "micro", "auto"))
     made.facts.begin_epoch(CLEAR, "clear")
     rows.grow(made)
-    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
-    assert [type(what) for _, what in rules_in(rows)] == [Drop, Compaction, Epoch]
+    assert [message for message, _ in events_in(rows)] == [DROP, CLEAR, CLEAR]
+    assert [type(what) for _, what in events_in(rows)] == [Drop, Compaction, Epoch]
     rows.grow(made, CLEAR)
-    assert [message for message, _ in rules_in(rows)] == [DROP, CLEAR, CLEAR]
+    assert [message for message, _ in events_in(rows)] == [DROP, CLEAR, CLEAR]
 
 
 def test_jumps_stop_at_clears_and_drops() -> None:
@@ -125,18 +125,18 @@ def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:
 def test_results_that_are_gone_say_how_that_is_known() -> None:
     made = eventful()
     row = made.drops[0].results[0]
-    spot = Spot(made.facts.block_message[row], row)
+    location = Location(made.facts.block_message[row], row)
     for policy in POLICIES:
         view = View(made, at=CLEAR, policy=policy)
         if view.plan is None or view.plan.dropped:
             continue
-        mark = Marker(view.context, view.plan).mark(*spot)
+        mark = Marker(view.context, view.plan).mark(*location)
         assert (mark.glyph, mark.reason) == (".", "cleared before, inferred from a drop of the recorded size")
     view = View(micro(eventful())[0], at=CLEAR)
-    mark = Marker(view.context, view.plan).mark(*spot)
+    mark = Marker(view.context, view.plan).mark(*location)
     assert (mark.word, mark.reason) == ("gone", "cleared before, recorded")
     earlier = View(made, at=DROP)
-    assert Marker(earlier.context, earlier.plan).mark(*spot).word != "gone", "it was there until then"
+    assert Marker(earlier.context, earlier.plan).mark(*location).word != "gone", "it was there until then"
 
 
 def test_rows_before_a_clear_say_that_it_was_one() -> None:
@@ -154,22 +154,22 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         await opened(pilot)
         await settled(pilot)
         detail, timeline = running.screen.query_one(Detail), running.screen.query_one(Timeline)
-        timeline.select(Spot(DROP))
+        timeline.select(Location(DROP))
         await settled(pilot)
         said = " ".join(detail.shown.split())
         assert FALLS in said and "these results add up to what went; they are in messages 2 to 14" in said
-        timeline.select(Spot(made.facts.block_message[row], row))
+        timeline.select(Location(made.facts.block_message[row], row))
         await settled(pilot)
         said = " ".join(detail.shown.split())
         assert said.startswith(". gone from this context: cleared before, inferred from a drop of the recorded size")
-        timeline.select(Spot(CLEAR))
+        timeline.select(Location(CLEAR))
         await settled(pilot)
         assert detail.shown.startswith("context cleared here (/clear)")
 
 
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
     facts, (drop, *_) = eventful().facts, eventful().drops
-    where = [[*about(facts, Rule(DROP, replace(drop, results=drop.results[:count])))] for count in (0, 1, 11)]
+    where = [[*about(facts, ContextEvent(DROP, replace(drop, results=drop.results[:count])))] for count in (0, 1, 11)]
     assert [each[1:] for each in where] == [
         [],
         ["these results add up to what went; they are in message 2, marked with a dot"],
@@ -178,12 +178,12 @@ def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None
 
 
 def test_words_of_the_file_are_only_text() -> None:
-    (label, *_) = labels(session().facts, Rule(4, Compaction(4, "full", "[/red]\x1b[31m")))
+    (label, *_) = labels(session().facts, ContextEvent(4, Compaction(4, "full", "[/red]\x1b[31m")))
     assert label == "compacted here by the runtime ([/red])"
 
 
 def test_a_microcompaction_whose_fall_was_not_recorded_has_no_size() -> None:
     made = session()
     made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared=frozenset({3})))
-    (rule,) = rules_of(made)
+    (rule,) = context_events_in(made)
     assert labels(made.facts, rule)[0] == "1 result cleared here by the runtime (auto)"

@@ -15,9 +15,9 @@ from context_tui.summarizer.checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
-from context_tui.tui.screens.apply.draft import Draft
-from context_tui.tui.screens.reading import Part
+from context_tui.tui.screens.apply.drafts import Draft
 from context_tui.tui.text import result_text
+from context_tui.tui.widgets.reading_pane import Part
 
 BLOCK_LENGTH = 4_000
 """Characters of one block that the head shows; what is sent is not cut."""

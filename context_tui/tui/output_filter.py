@@ -12,23 +12,25 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-# One cell for one cell, so that lines keep their width.
-_PLAIN = str.maketrans(
+ASCII = str.maketrans(
     {
-        **dict(zip("▁▂▃▄▅▆▇█", "..::==##", strict=True)),
-        **dict(zip("▏▎▍▌▋▊▉", "..::==#", strict=True)),
+        **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*##", strict=True)),
+        **dict(zip("▏▎▍▌▋▊▉", "_.::==#", strict=True)),
         **dict(zip("░▒▓▔▀▐", ".:%-#|", strict=True)),
-        **dict(zip("─━│┃┊┆╎┴┈╌═║", "--|||||+.-=|", strict=True)),
+        **dict(zip("─━│┃┊┆╎┴┈╌═║", "-=|||||+.-=|", strict=True)),
         **dict(zip("┌┐└┘├┤┬┼╭╮╰╯╔╗╚╝", "++++++++++++++++", strict=True)),
-        **dict(zip("◀▶▸▼▾▴▲●○◆", "<>>vv^^*o+", strict=True)),
+        **dict(zip("◀▶▸▼▾▴▲●○◆", "<>>vv^^o.@", strict=True)),
         **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
+        **dict(zip("“”Δ\u00a0", "''* ", strict=True)),
     }
 )
+"""What is drawn in place of our characters where only ASCII is wanted: a cell for a cell, so that lines keep widths."""
+
 _HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _HIDDEN |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 
 
-class Guard(LineFilter):
+class OutputFilter(LineFilter):
     """Takes control characters out of every line, and with *ascii* our drawn characters.
 
     It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line.
@@ -50,4 +52,4 @@ class Guard(LineFilter):
             return segment
         if not text.isprintable():
             text = text.translate(_HIDDEN)
-        return Segment(text.translate(_PLAIN) if self._ascii else text, segment.style)
+        return Segment(text.translate(ASCII) if self._ascii else text, segment.style)

@@ -1,9 +1,9 @@
-"""What each runtime would have believed before every model call of a session: counted once, off the paint path."""
+"""The context size that each runtime believed in before every model call of a session: counted off the paint path."""
 
 from __future__ import annotations
 
-import time
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from context_tui.errors import PlanError
@@ -13,9 +13,6 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
-
-TURN = 500
-"""Moments after which a thread gives the screen its turn."""
 
 
 class Series:
@@ -46,7 +43,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class RuntimeSizes:
     """The series of each runtime."""
 
     facts: Facts
@@ -57,7 +54,7 @@ class Beliefs:
         """Whether this says all there is about a message; a session that has grown since has the same beginning."""
         return self.facts is session.facts and message < self.length
 
-    def words(self, message: int) -> str:
+    def describe(self, message: int) -> str:
         """What was believed before a message; empty where no model was called."""
         if not 0 <= message < self.length:
             return ""
@@ -66,14 +63,12 @@ class Beliefs:
         return f"believed before it: {words}" if words else ""
 
 
-def beliefs_of(session: Session, pause: float = 0.0) -> Beliefs:
-    """All series, in a time that grows with the session; *pause* is slept now and then, for threads."""
+def runtime_sizes_of(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
+    """All series, in a time that grows with the session; *checkpoint* is called at every message."""
     length, policies = len(session), runtimes()
     found = {runtime: Series(length) for runtime in policies}
-    for number, state in enumerate(runtime_states(session, frozenset({"before_call"}))):
-        if pause and number % TURN == 0:
-            time.sleep(pause)
+    for state in runtime_states(session, frozenset({"before_call"}), checkpoint):
         if state.at < length:
             for runtime, series in found.items():
                 series.take(policies[runtime], state)
-    return Beliefs(session.facts, length, found)
+    return RuntimeSizes(session.facts, length, found)

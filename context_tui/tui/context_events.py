@@ -1,4 +1,4 @@
-"""The rules between the rows: where the runtime compacted or cleared, and where the recorded context fell. In words."""
+"""What happened to the context, in words: where the runtime compacted or cleared, and where its recorded size fell."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from context_tui.session.session import Session
 from context_tui.tui.text import line, plural
 
 
-class Rule(NamedTuple):
+class ContextEvent(NamedTuple):
     """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
 
     message: int
     what: Compaction | Epoch | Drop
 
 
-def rules_of(session: Session) -> list[Rule]:
+def context_events_in(session: Session) -> list[ContextEvent]:
     """Everything that happened to the context of a session but appending, in order."""
     facts = session.facts
-    found = [Rule(each.message, each) for each in facts.compactions if each.message <= session.length]
+    found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
-    found += (Rule(each.message, each) for each in clears)
+    found += (ContextEvent(each.message, each) for each in clears)
     drops = {drop.message: drop for drop in session.drops if drop.explained_by != Explanation.MICROCOMPACTION}
-    found += (Rule(each.message, each) for each in drops.values())
-    return sorted(found, key=lambda rule: rule.message)
+    found += (ContextEvent(each.message, each) for each in drops.values())
+    return sorted(found, key=lambda event: event.message)
 
 
-def labels(facts: Facts, rule: Rule) -> tuple[str, ...]:
-    """What is written on a rule; shorter and shorter, for the room that there is."""
-    what = rule.what
+def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
+    """What is written on an event; shorter and shorter, for the room that there is."""
+    what = event.what
     if isinstance(what, Epoch):
         return ("context cleared here (/clear)",)
     if isinstance(what, Drop):
@@ -75,9 +75,9 @@ def _fall(facts: Facts, compaction: Compaction) -> int:
     return drop.tokens if drop is not None and micro else 0
 
 
-def before(rule: Rule) -> str:
-    """Which point this is when it is planned as of a rule's message."""
-    what = rule.what
+def before(event: ContextEvent) -> str:
+    """Which point this is when it is planned as of an event's message."""
+    what = event.what
     if isinstance(what, Epoch):
         return "just before the context was cleared (/clear)"
     if isinstance(what, Drop):
@@ -85,11 +85,11 @@ def before(rule: Rule) -> str:
     return f"just before the recorded {'compaction' if what.kind == 'full' else 'clearing of results'}"
 
 
-def about(facts: Facts, rule: Rule) -> Iterator[str]:
-    """What the detail of a message says about a rule above it."""
-    yield labels(facts, rule)[0]
-    if isinstance(rule.what, Drop) and rule.what.results:
-        owners = [facts.block_message[row] for row in rule.what.results]
+def about(facts: Facts, event: ContextEvent) -> Iterator[str]:
+    """What the detail of a message says about an event above it."""
+    yield labels(facts, event)[0]
+    if isinstance(event.what, Drop) and event.what.results:
+        owners = [facts.block_message[row] for row in event.what.results]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         yield f"these results add up to what went; they are in {where}, marked with a dot"

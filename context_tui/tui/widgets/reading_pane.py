@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.sanitize import sanitize
-from context_tui.tui.screens.wrapping import wrap
+from context_tui.tui.wrapping import wrap
 
 AHEAD = 100
 """Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""

@@ -1,0 +1,114 @@
+"""Threads that give the screen its turn, stop soon when cancelled, and hold up no exit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+from typing import TypeVar
+from weakref import WeakSet
+
+from textual.dom import DOMNode
+from textual.worker import Worker
+
+WORK, REST = 0.008, 0.05
+"""Seconds of work, and at most of waiting for the screen to have its turn."""
+
+Result = TypeVar("Result")
+
+
+class Cancelled(Exception):
+    """The work is not wanted any more."""
+
+
+class Job:
+    """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._cancelled = loop, Event()
+        self._until = time.monotonic() + WORK
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the work is not wanted any more."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Have the work stop at its next checkpoint."""
+        self._cancelled.set()
+
+    def checkpoint(self) -> None:
+        """Give the screen its turn where that is due. To be called often: it looks at the clock, not at a count.
+
+        Raises:
+            Cancelled: the work is to stop.
+        """
+        if time.monotonic() >= self._until:
+            if self.cancelled:
+                raise Cancelled
+            self.rest()
+            self._until = time.monotonic() + WORK
+
+    def rest(self) -> None:
+        """Wait until the event loop has gone round: two threads at once would make what it does take twice as long."""
+        turned = Event()
+        with suppress(RuntimeError):  # the loop may be gone by now
+            self._loop.call_soon_threadsafe(turned.set)
+            turned.wait(REST)
+
+
+_threads: WeakSet[Thread] = WeakSet()
+
+
+async def run_in_thread(work: Callable[[Job], Result]) -> Result:
+    """Do *work* in a thread that ends with the program: it would wait for those of an executor.
+
+    Raises:
+        Exception: whatever the work raised.
+    """
+    loop = asyncio.get_running_loop()
+    job = Job(loop)
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def finish(result: Result | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work(job)
+        except Exception as caught:
+            error = caught
+        with suppress(RuntimeError):  # the loop may be gone by now
+            loop.call_soon_threadsafe(finish, result, error)
+
+    thread = Thread(target=run, daemon=True)
+    _threads.add(thread)
+    thread.start()
+    try:
+        return await done
+    finally:
+        job.cancel()
+
+
+def join_threads(seconds: float) -> None:
+    """Wait for cancelled work to stop, at most so long: the interpreter ends more quietly without threads."""
+    deadline = time.monotonic() + seconds
+    for thread in list(_threads):
+        thread.join(max(deadline - time.monotonic(), 0.0))
+
+
+def start_work(node: DOMNode, group: str, description: str, work: Callable[[Job], None]) -> None:
+    """Have *work* done in a thread, in place of what was started in this group of the node before."""
+
+    async def run() -> None:
+        await run_in_thread(work)
+
+    _: Worker[None] = node.run_worker(run, group=group, description=description, exclusive=True, exit_on_error=False)

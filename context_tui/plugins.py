@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
+from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from context_tui.sanitize import sanitize_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ def load(
     Returns:
         What was loaded by name, in the order of names, and what could not be used.
     """
+    from importlib.metadata import entry_points  # 30 ms, which is for who asks
+
     found: dict[str, Any] = {}
     broken: list[Broken] = []
     for each in sorted(entry_points(group=group), key=lambda each: (each.name, _package(each))):
@@ -44,9 +50,10 @@ def load(
             why = "another package has this name too"
         else:
             try:
-                value = each.load()
-                value = value() if isinstance(value, type) else value
-                why = check(each.name, value)
+                with redirect_stdout(sys.stderr):  # what it prints is no data of ours
+                    value = each.load()
+                    value = value() if isinstance(value, type) else value
+                    why = check(each.name, value)
                 if not why:
                     found[each.name] = value
             except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported

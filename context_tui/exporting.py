@@ -70,7 +70,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
     made = exportable(session, _unchanged(session), form.refuses if form.is_request else None)
-    if not len(made.session):
+    if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
         raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
     try:
         with private_folder(out.parent, out.name) as folder:

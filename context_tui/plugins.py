@@ -6,14 +6,19 @@ raised.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
 from logging import getLogger
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from context_tui.sanitize import sanitize_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -60,7 +65,8 @@ class Plugins(Mapping[str, T], Generic[T]):
         if name not in self.built_in:
             return self._added[0][name]
         if name not in self._made:
-            self._made[name] = EntryPoint(name, self.built_in[name], self.group).load()()
+            module, _, kind = self.built_in[name].partition(":")
+            self._made[name] = getattr(import_module(module), kind)()
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
@@ -80,6 +86,8 @@ class Plugins(Mapping[str, T], Generic[T]):
 
     @cached_property
     def _added(self) -> tuple[dict[str, T], list[Broken]]:
+        from importlib.metadata import entry_points  # 30 ms, which is for who asks
+
         found: dict[str, T] = {}
         broken: list[Broken] = []
         for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package(each))):
@@ -89,8 +97,9 @@ class Plugins(Mapping[str, T], Generic[T]):
                 why = "another package has this name too"
             else:
                 try:
-                    made = each.load()()
-                    why = self._wrong_with(each.name, made)
+                    with redirect_stdout(sys.stderr):  # what it prints is no data of ours
+                        made = each.load()()
+                        why = self._wrong_with(each.name, made)
                     if not why:
                         found[each.name] = self._guard(made)
                 except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported

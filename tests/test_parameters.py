@@ -92,7 +92,7 @@ def test_those_of_the_policies_that_run_in_it_are_named_after_them() -> None:
 def test_it_needs_no_textual_and_a_built_in_policy_no_other() -> None:
     code = """\
 import sys
-from context_tui.policies.registry import BUILT_IN, POLICIES
+from context_tui.policies.registry import POLICIES
 assert "koda-microcompact" in POLICIES and not [m for m in sys.modules if m.startswith("context_tui.policies.koda")]
 POLICIES["koda-microcompact"]
 from context_tui.policies import parameters, scales

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -129,6 +131,22 @@ def test_a_policy_that_does_everything(tmp_path: Path) -> None:
     assert all(json.loads(line)["message"]["content"] for line in written.splitlines() if '"message"' in line)
     assert "secret" not in written and "let me see" not in written and "line\\nline" not in written
     assert ct.open_session(tmp_path / "lines.jsonl").to_messages() == messages
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_a_recording_is_closed_with_its_last_plan(tmp_path: Path, policy: str) -> None:
+    session = recording().open(tmp_path)
+    reader = weakref.ref(session.content)
+    gc.disable()
+    try:
+        plan = ct.plan(session, policy, force=True)
+        assert plan.tokens_after <= plan.tokens_before and list(plan.verdicts()) and plan.head is not None
+        del session
+        assert reader() is not None
+        del plan
+        assert reader() is None, "something that a context keeps refers back to it"
+    finally:
+        gc.enable()
 
 
 def test_a_summary_in_the_middle_is_of_what_is_summarised() -> None:

@@ -49,13 +49,12 @@ class Guarded:
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Its trigger."""
-        return self._safely(self._policy.trigger, state, params)
+        return self._of(Trigger, "trigger", self._safely(self._policy.trigger, state, params))
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
         """Its plan."""
-        plan = self._safely(self._policy.plan, context, params, state)
-        if not isinstance(plan, Plan):
-            raise PlanError(f"policy {self._policy.name} failed: its plan is {type(plan).__name__}, not a Plan")
+        plan = self._of(Plan, "plan", self._safely(self._policy.plan, context, params, state))
+        self._of(Trigger, "trigger", plan.trigger)
         return replace(plan, kept=lambda position, block: self._kept(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
@@ -80,6 +79,12 @@ class Guarded:
             return self._safely(plan.kept, position, block)
         except PlanError as error:
             return Kept(Code.KEPT, str(error))
+
+    def _of(self, kind: type[T], what: str, answer: object) -> T:
+        if not isinstance(answer, kind):
+            words = f"its {what} is {type(answer).__name__}, not a {kind.__name__}"
+            raise PlanError(f"policy {self._policy.name} failed: {words}")
+        return answer
 
     def _quietly(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:

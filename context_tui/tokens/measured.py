@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from itertools import accumulate
 from typing import TypeVar
@@ -31,7 +31,8 @@ class Measured:
     """
 
     def __init__(self, context: Context) -> None:
-        self.context, self.reshaped = context, False
+        # Kept by the context itself, so that a reference back would keep its open file until memory is looked through.
+        self.context, self.reshaped = replace(context, content=None, base=None, memo={}), False
         self._base = measured(context.base) if context.base is not None else None
         self.tokens, self.results = self._counted() if self._base is None else self._adjusted(self._base)
         self.prefix = list(accumulate(self.tokens, initial=0))

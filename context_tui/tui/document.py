@@ -76,14 +76,16 @@ def _fate(subject: Subject) -> Iterator[Part]:
     mark = subject.mark
     if mark.word == "kept" and not mark.reason:
         return
+    changed = list(_changed(subject))
     about = ABOUT.get(mark.word, "")
+    if changed and subject.location.block < 0:
+        about = f"a part of it would be {mark.word}"
     if mark.word in ("kept", "protected"):
         yield Part(f"kept: {mark.reason}", "kept")
     elif mark.word in ("before", "after"):
         yield Part(mark.reason, "muted")
     else:
         yield Part(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.word)
-    changed = list(_changed(subject))
     for row, change in changed:
         body = change.body.text
         if body is None and change.render and row in subject.rows and subject.blocks:

@@ -34,8 +34,8 @@ GLYPHS = {
     "gone": ".",
 }
 ABOUT = {
-    "cleared": "would be cleared",
-    "truncated": "would be cut short",
+    "cleared": "the result would be cleared",
+    "truncated": "the result would be cut short",
     "summarised": "a summary would stand in its place",
     "dropped": "would be dropped",
     "protected": "kept, as it is recent",

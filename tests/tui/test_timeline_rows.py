@@ -214,6 +214,9 @@ def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
     subject = Subject(made, Location(1), made.content.blocks(1), marker.mark(1), plan)
     said = [part.text for part in pieces(subject) if part.look == "heading"]
     assert said[:3] == ["after of its thinking, nothing", "after of its call, 10 tokens est.", "before"]
+    assert "D a part of it would be dropped: its thinking, 56 tokens become nothing" in [
+        part.text for part in pieces(subject)
+    ]
     assert does(outcome_of(plan)) == (
         "clears 5 of 5 results, changes 10 other blocks, drops 8 of 20 messages, adds 2 messages"
     )

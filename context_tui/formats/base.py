@@ -11,6 +11,8 @@ from context_tui.session.session import Session, SessionInfo
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
+LONG_HEAD_BYTES = 4 << 20
+"""How much of a JSON file is, where that does not tell."""
 BRANCH = "branch-"
 """Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
 by reading the session, not listed: a scanner for one raises UnreadableSession where there is none.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.base import BRANCH, HEAD_BYTES, Format, Scanner, scan
+from context_tui.formats.base import BRANCH, HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo
@@ -41,20 +41,28 @@ def format_of(path: Path) -> Format:
             raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
+            claims, other = _claims(head, path)
+            if not claims and other is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
+                head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
+                claims, other = _claims(head, path)
     except FileNotFoundError:
         raise UnreadableSession(f"{path}: no such file") from None
     except OSError as error:
         raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
-    other = unsupported_format(head, path)
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
         raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
     if not claims:
         what = "binary data" if b"\0" in head else "no known session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
+
+
+def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
+    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
+    return claims, unsupported_format(head, path)
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:

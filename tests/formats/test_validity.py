@@ -235,10 +235,9 @@ def test_a_torn_list_of_runs(cut: int, tmp_path: Path) -> None:
     runs = [{"messages": [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]}] * 2
     path = tmp_path / "runs.json"
     path.write_bytes(json.dumps([*runs, {"stray": 1}]).encode()[:cut])
-    for info in ct.sessions_in(path):
-        session = ct.open_session(f"{path}#{info.id}" if info.id else path)
-        assert not [*invalid(session)]
-    assert session.facts.problems[-1].what == "the file was cut off here"
+    sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.sessions_in(path)]
+    assert not [wrong for session in sessions for wrong in invalid(session)]
+    assert sessions[-1].facts.problems[-1].what == "the file was cut off here"
 
 
 def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +278,11 @@ def test_an_id_that_is_longer_than_a_file_name(tmp_path: Path) -> None:
     path = make(tmp_path / "k.db", [user("a")])
     with pytest.raises(ct.UnreadableSession, match="has no session"):
         ct.open_session(f"{path}#{'x' * 5_000}")
+
+
+def test_a_long_system_prompt_does_not_hide_the_messages(tmp_path: Path) -> None:
+    path = put(tmp_path / "r.json", {"system": "s" * 300_000, "messages": [{"role": "user", "content": "a"}]})
+    assert ct.open_session(path).info.format == "anthropic"
 
 
 def test_thinking_without_text_is_no_other_block(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ Dice = random.Random
 Slot = tuple[Any, Any]
 """A list or an object, and the index or key of a value in it."""
 
-DEPTHS = (5, 100, 195, 199, 200, 201, 205, 340, 600, 990, 1_000, 5_000, 100_000)
+DEPTHS = (5, 100, 195, 199, 200, 201, 205, 340, 600, 800, 1_000, 5_000, 100_000)
+"""How deep values are nested; from some 900 on it depends on the caller's depth whether they can be decoded at all."""
 _HOLE = "@@literal:{}@@"
 
 
@@ -125,7 +126,7 @@ def _same_id(root: Any, dice: Dice, literals: Literals) -> str:
     if len(found) < 2:
         return _replace(root, dice, literals)
     (first, one), (second, two) = dice.sample(found, 2)
-    first[one] = second[two]
+    first[one] = copy.deepcopy(second[two])
     return f"{one!r} is another's {two!r}"
 
 

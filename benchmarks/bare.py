@@ -1,17 +1,22 @@
-"""The smallest application that Textual can show: what any first paint is compared to."""
+"""The smallest application with something to move in: one list. What any paint, key and quit is compared to."""
 
 from __future__ import annotations
 
 from textual.app import App, ComposeResult
-from textual.widgets import Static
+from textual.widgets import OptionList
+
+ROWS = 2_000
+TITLE = "the first of all rows"
 
 
 class Bare(App[None]):
-    """One line of text."""
+    """One list and nothing else."""
+
+    BINDINGS = [("q", "quit")]
 
     def compose(self) -> ComposeResult:
-        """The line."""
-        yield Static("nothing but this")
+        """The list."""
+        yield OptionList(TITLE, *(f"row {number} and what it says" for number in range(ROWS)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bare import TITLE
 from benchmarks.generate import generate
 from benchmarks.pty import DOWN, PAGE_DOWN, Terminal
 from benchmarks.text import Text
@@ -136,13 +137,46 @@ def paint(argv: list[str], text: str) -> float:
         return terminal.wait_for(text)
 
 
+@dataclass
+class InTurns:
+    """Seconds that something takes here and in an application with nothing but a list, measured by turns.
+
+    What the machine does meanwhile slows both, so that the ratio is the cost, and the spread of the other the noise.
+    """
+
+    ours: list[float]
+    bare: list[float]
+
+    def detail(self, of: Callable[[list[float]], float]) -> str:
+        """The ratio, and what the bare application took: its own figure, and between what half of its times were."""
+        low, _, high = (each * 1000 for each in statistics.quantiles(self.bare, n=4, method="inclusive"))
+        bare = of(self.bare)
+        return (
+            f"{of(self.ours) / bare:.1f} × a bare list: {bare * 1000:.0f} ms, half of its times {low:.0f} to {high:.0f}"
+        )
+
+
+def bare() -> Terminal:
+    """An application with nothing but a list."""
+    return Terminal([PYTHON, "-m", "benchmarks.bare"])
+
+
 def first_paint() -> list[Row]:
     """The inspector on a small session, against the smallest application there is."""
-    small = session(100_000)
-    bare = best_of(5, lambda: paint([PYTHON, "-m", "benchmarks.bare"], "nothing but this"))
-    ours = best_of(5, lambda: paint([COMMAND, str(small)], small.name))
-    detail = f"{ours * 1000:.0f} ms, bare application {bare * 1000:.0f} ms"
-    return [Row("first paint, small session", ours / bare, 2, "× bare", detail)]
+    small, times = session(100_000), InTurns([], [])
+    for _ in range(7):
+        times.bare.append(paint([PYTHON, "-m", "benchmarks.bare"], TITLE))
+        times.ours.append(paint([COMMAND, str(small)], small.name))
+    ours = min(times.ours)
+    return [
+        Row(
+            "first paint, small session",
+            ours / min(times.bare),
+            2,
+            "× bare",
+            f"{ours * 1000:.0f} ms: {times.detail(min)}",
+        )
+    ]
 
 
 def loading() -> list[Row]:
@@ -163,37 +197,51 @@ def loading() -> list[Row]:
     ]
 
 
-def keys(terminal: Terminal, count: int) -> list[float]:
-    """The time to the first output of each of ``count`` keys, at a person's pace."""
-    times = []
+def keys(terminal: Terminal, other: Terminal, count: int) -> InTurns:
+    """The time to the first output of each of ``count`` keys, at a person's pace; in turns with another program."""
+    times = InTurns([], [])
     for number in range(count):
-        times.append(terminal.key(PAGE_DOWN if number % 10 == 9 else DOWN))
+        key = PAGE_DOWN if number % 10 == 9 else DOWN
+        times.ours.append(terminal.key(key))
         terminal.settle(0.03)
+        times.bare.append(other.key(key))
+        other.settle(0.03)
     return times
 
 
 def key_to_paint() -> list[Row]:
     """Moving through a session of 100,000 messages, while it loads and after."""
     path = session(LARGE_BYTES)
-    with Terminal([COMMAND, str(path)]) as terminal:
+    with bare() as other, Terminal([COMMAND, str(path)]) as terminal:
+        other.wait_for(TITLE)
         terminal.wait_for(path.name)
-        loading = p95(keys(terminal, 50))  # most of the time that it loads
+        loading = keys(terminal, other, 40)  # most of the time that it loads
         terminal.settle(1.0)
-        idle = p95(keys(terminal, 100))
+        idle = keys(terminal, other, 100)
     return [
-        Row("key to paint p95, loading", loading * 1000, 50, "ms"),
-        Row("key to paint p95, idle", idle * 1000, 16, "ms"),
+        Row("key to paint p95, loading", p95(loading.ours) * 1000, 50, "ms", loading.detail(p95)),
+        Row("key to paint p95, idle", p95(idle.ours) * 1000, 16, "ms", idle.detail(p95)),
     ]
+
+
+def ended(argv: list[str], text: str, quiet: float) -> float:
+    """Seconds from the key that ends a program until it has ended."""
+    with Terminal(argv) as terminal:
+        terminal.wait_for(text)
+        terminal.settle(quiet) if quiet else None
+        return terminal.quit("q")
 
 
 def quitting() -> list[Row]:
     """Ending the inspector, at rest and in the middle of loading."""
     rows = []
     for name, path, quiet in (("at rest", session(100_000), 0.5), ("loading", session(LARGE_BYTES), 0.0)):
-        with Terminal([COMMAND, str(path)]) as terminal:
-            terminal.wait_for(path.name)
-            terminal.settle(quiet) if quiet else None
-            rows.append(Row(f"quit, {name}", terminal.quit("q") * 1000, 300, "ms"))
+        times = InTurns([], [])
+        for _ in range(5):
+            times.bare.append(ended([PYTHON, "-m", "benchmarks.bare"], TITLE, quiet))
+            times.ours.append(ended([COMMAND, str(path)], path.name, quiet))
+        middle = statistics.median
+        rows.append(Row(f"quit, {name}", middle(times.ours) * 1000, 300, "ms", times.detail(middle)))
     return rows
 
 

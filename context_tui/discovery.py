@@ -1,4 +1,4 @@
-"""Where sessions are on this machine: the bundled samples, and those that Claude Code keeps.
+"""Where sessions are on this machine: the bundled samples, and those that agents keep where their formats say.
 
 Listing opens no file; a title is read from the head of a file when it is shown.
 """
@@ -6,28 +6,22 @@ Listing opens no file; a title is read from the head of a file when it is shown.
 from __future__ import annotations
 
 import os
-import re
+import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from context_tui.errors import UnreadableSession
+from context_tui.formats.opening import format_of, session_suffixes
+from context_tui.formats.registry import FORMATS
 from context_tui.session.session import SessionInfo
 
-SUFFIXES = (".jsonl", ".json", ".db")
-TITLE_BYTES = 65_536
-"""How much of a file is searched for the first prompt."""
 TITLE_LENGTH = 200
 SAMPLES, HERE, ELSEWHERE = "samples", "this project", "other projects"
 IN_FILE, IN_FOLDER, IN_FOLDERS = "in this file", "in this folder", "in these folders"
 GROUPS = (IN_FILE, IN_FOLDER, IN_FOLDERS, HERE, ELSEWHERE, SAMPLES)
 """The headings, in the order in which they are listed."""
-
-# What stands in a user record without having been typed: commands, their output, notices of the client.
-_MARKUP = re.compile(
-    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user-memory|ide_)"
-    r"|Caveat: The messages below|\[Request interrupted|This session is being continued)"
-)
 
 
 @dataclass(frozen=True)
@@ -52,40 +46,22 @@ def samples() -> list[Entry]:
     package = Path(__file__).parent
     for folder in (package / "_samples", package.parent / "sample_sessions"):
         if found := sorted(_files(folder), key=lambda each: each[0].name):
-            return [Entry(_info(path, stat), SAMPLES, "sample") for path, stat in found]
+            return [Entry(_info(path, status), SAMPLES, "sample") for path, status in found]
     return []
 
 
-def claude_code_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[Entry]:
-    """The sessions that Claude Code recorded here: those of *cwd*'s project first, newest first in each group.
-
-    Folders that are missing or cannot be read hold none.
-    """
-    root = claude_code_root(os.environ if environ is None else environ)
-    here = project_slug(Path.cwd() if cwd is None else cwd)
-    found: list[tuple[bool, float, Entry]] = []
-    for folder in _folders(root):
-        current = folder.name == here
-        # The slug cannot be turned back into a path; its end is what tells projects apart.
-        place = folder.name.strip("-").rsplit("-", 2)[-1] if not current else Path(cwd or Path.cwd()).name
-        for path, stat in _files(folder):
-            if path.suffix == ".jsonl" and not path.name.startswith("agent-"):
-                info = _info(path, stat)
-                found.append((not current, -stat.st_mtime, Entry(info, HERE if current else ELSEWHERE, place)))
-    return [entry for _, _, entry in sorted(found, key=lambda each: each[:2])]
-
-
-def claude_code_root(environ: Mapping[str, str]) -> Path:
-    """The folder of Claude Code's projects."""
-    if configured := environ.get("CLAUDE_CONFIG_DIR"):
-        return Path(configured) / "projects"
-    home = environ.get("HOME")
-    return (Path(home) if home else Path.home()) / ".claude" / "projects"
-
-
-def project_slug(cwd: Path) -> str:
-    """Claude Code's name for a project: its absolute path with everything but letters and digits as ``-``."""
-    return re.sub(r"[^A-Za-z0-9]", "-", str(cwd.absolute()))
+def recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[Entry]:
+    """The sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each group."""
+    environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
+    entries = []
+    for form in FORMATS.values():
+        for found in form.kept(environ, cwd):
+            with suppress(OSError):  # it has gone since, or is a link to nowhere
+                status = found.path.stat()
+                if stat.S_ISREG(status.st_mode):
+                    group = HERE if found.here else ELSEWHERE
+                    entries.append(Entry(_info(found.path, status), group, found.project))
+    return sorted(entries, key=lambda entry: (entry.group != HERE, -entry.info.time))
 
 
 def entries_of(infos: Iterable[SessionInfo]) -> list[Entry]:
@@ -98,65 +74,31 @@ def entries_of(infos: Iterable[SessionInfo]) -> list[Entry]:
 
 
 def title_of(info: SessionInfo) -> str:
-    """The session's title: what its reader found, else the first typed prompt in the head of the file; may be empty."""
+    """The session's title: what its reader found, else what the head of its file tells; may be empty."""
     named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
-    if not named or info.id or not info.path.endswith(".jsonl"):
+    if not named or info.id:
         return "" if named else info.title
-    from context_tui.session.jsontext import loads  # msgspec: 15 ms
-
+    path = Path(info.path)
     try:
-        with open(info.path, "rb") as file:
-            lines = file.read(TITLE_BYTES).split(b"\n")
-    except OSError:
+        form = FORMATS[info.format] if info.format else format_of(path)
+    except UnreadableSession:
         return ""
-    for line in lines:
-        if b'"user"' in line:
-            try:
-                prompt = _typed(loads(line))
-            except ValueError:  # not JSON, or cut at the end of the head
-                continue
-            if prompt:
-                return " ".join(prompt.split())[:TITLE_LENGTH]
-    return ""
+    return " ".join(form.title(path).split())[:TITLE_LENGTH]
 
 
-def _typed(record: Any) -> str:
-    """The text of a record if a person typed it."""
-    if not isinstance(record, dict) or record.get("isMeta") or record.get("isSidechain"):
-        return ""
-    if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
-        return ""
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else record.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, dict) and block.get("type") == "text":
-            text = block.get("text")
-            if isinstance(text, str) and text.strip() and not _MARKUP.match(text):
-                return text
-    return ""
-
-
-def _info(path: Path, stat: os.stat_result) -> SessionInfo:
-    return SessionInfo(str(path), "", time=stat.st_mtime, bytes=stat.st_size)
-
-
-def _folders(root: Path) -> list[Path]:
-    try:
-        with os.scandir(root) as entries:
-            return [Path(entry.path) for entry in entries if entry.is_dir()]
-    except OSError:
-        return []
+def _info(path: Path, status: os.stat_result) -> SessionInfo:
+    return SessionInfo(str(path), "", time=status.st_mtime, bytes=status.st_size)
 
 
 def _files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     """The session files right in a folder; none when it cannot be read."""
-    found = []
+    found, suffixes = [], session_suffixes()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(SUFFIXES) and entry.is_file():
-                    found.append((Path(entry.path), entry.stat()))
+                if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
+                    with suppress(OSError):  # gone meanwhile
+                        found.append((Path(entry.path), entry.stat()))
     except OSError:
         pass
     return found

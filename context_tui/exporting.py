@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from mmap import mmap
 from pathlib import Path
 
 from context_tui.compaction.exportable import PairCheck, check_pairs, exportable, recording_of
-from context_tui.errors import Error, ExitCode
+from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.formats.base import Format, scan
-from context_tui.formats.lines import LineFile
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
-from context_tui.resuming import resume_command
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Message, Session
+from context_tui.temporary import private_folder
 from context_tui.tokens.measured import measured
+
+NAME_BYTES = 255
+"""The longest name that file systems take."""
 
 
 class ExportError(Error):
@@ -69,12 +69,12 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
     check_place(session, out, force)
-    made = exportable(session, _unchanged(session), form.refuses)
+    made = exportable(session, _unchanged(session), form.refuses if form.is_request else None)
     if not len(made.session):
         raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
-    with _private_folder(out) as folder:
-        temporary = folder / out.name
-        try:
+    try:
+        with private_folder(out.parent, out.name) as folder:
+            temporary = folder / out.name
             lost = form.write(made.session, temporary)
             os.chmod(temporary, 0o600)
             written = _read_back(form, temporary)
@@ -86,14 +86,11 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
                     f"{form.name}: {len(check.introduced)} calls or results would be without their counterpart; "
                     "nothing was kept; choose another boundary"
                 )
-            resume = resume_command(session, temporary, out, form.name)
-            result = ExportResult(out, form.name, losses, resume, check)
+            result = ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
             _sync(temporary)
-            _move(temporary, out, force)
-        except OSError as error:
-            raise ExportError(
-                f"{out}: cannot be written: {error.strerror or error}; nothing was kept; name a file elsewhere"
-            ) from None
+            _move(temporary, out, force)  # behind this nothing may fail
+    except OSError as error:
+        raise _unwritable(out, error) from None
     return result
 
 
@@ -111,10 +108,13 @@ def suggested_path(session: Session, format_name: str) -> Path:
     source = Path(session.info.path or "session")
     if source.name.startswith("context-tui-") and source.parent == Path(tempfile.gettempdir()):
         source = Path("session")  # standard input, spooled
-    own = source.suffix if format_name == session.info.format else ""
-    suffix = own or {"koda": ".db", "claude-code": ".jsonl"}.get(format_name, ".json")
+    own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
+    suffix = own or format_named(format_name).suffixes[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
-    return source.with_name(f"{stem}.compacted{suffix}")
+    ending = f".compacted{suffix}"
+    if len(os.fsencode(stem)) + len(ending) > NAME_BYTES:
+        stem = os.fsencode(stem)[: NAME_BYTES - len(ending)].decode("utf-8", "ignore")
+    return source.with_name(stem + ending)
 
 
 def check_place(session: Session, out: Path, force: bool = False) -> None:
@@ -128,14 +128,34 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
     source = recording_of(session).info.path
     if source and _same(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
-    if out.is_dir():
+    beside, there = _kind(out.parent), _kind(out)
+    if stat.S_ISDIR(there):
         raise ExportError(f"{out}: is a folder; name a file in it")
-    if not out.parent.is_dir():
+    if not stat.S_ISDIR(beside):
         raise ExportError(f"{out.parent}: no such folder; make it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
         raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force")
-    if out.exists() and not out.is_file():
+    if there and not stat.S_ISREG(there):
         raise ExportError(f"{out}: is no regular file; name another one")
+
+
+def _kind(path: Path) -> int:
+    """The mode of what a path leads to; 0 where there is nothing.
+
+    Raises:
+        ExportError: that cannot be told: a folder may not be searched, or a name is too long.
+    """
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: Exception) -> ExportError:
+    why = getattr(error, "strerror", None) or error
+    return ExportError(f"{path}: cannot be written: {why}; nothing was kept; name a file elsewhere")
 
 
 def _same(source: Path, out: Path) -> bool:
@@ -143,6 +163,8 @@ def _same(source: Path, out: Path) -> bool:
         return os.path.samefile(source, out)
     except OSError:
         return os.path.realpath(source) == os.path.realpath(out)
+    except ValueError:  # a NUL in it: no file has such a name
+        return False
 
 
 def _unchanged(session: Session) -> list[Message]:
@@ -153,8 +175,11 @@ def _unchanged(session: Session) -> list[Message]:
     """
     root = recording_of(session)
     changed = ExportError(f"{root.info.path}: has changed since it was read; open it again")
-    if root.info.path and root.info.format in FORMATS:
-        _check_file(root, changed)
+    try:
+        if not root.content.unchanged():
+            raise changed
+    except UnreadableSession as error:
+        raise ExportError(f"{error}; nothing was written") from None
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
@@ -169,48 +194,6 @@ def _unchanged(session: Session) -> list[Message]:
 
 def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
     return [(facts.kind[row], facts.text_bytes[row]) for row in facts.blocks_of(message)]
-
-
-def _check_file(root: Session, changed: ExportError) -> None:
-    """Compare the file as it is now with what was read of it; that it has grown is fine."""
-    path, form = Path(root.info.path), FORMATS[root.info.format]
-    if not path.exists():
-        raise ExportError(f"{path}: is no longer there, and has to be read again; put it back")
-    now = next((info for info in form.sessions(path) if info.id == root.info.id), None)
-    if now is None or now.bytes < root.info.bytes:
-        raise changed
-    if form.name == "koda":  # a database is written in place, page by page: only what is read of it can tell
-        return
-    if now.bytes == root.info.bytes and now.time != root.info.time:
-        raise changed
-    lines = getattr(root.content, "file", None)
-    if isinstance(lines, LineFile):
-        if not _begins_with(path, lines.data):  # another file has come into its place
-            raise changed
-    else:  # a document is kept in memory: how it was stands in the facts only
-        fresh = scan(form.scanner(path, root.info)).facts
-        if len(fresh) < root.length or any(_measures(fresh, m) != _measures(root.facts, m) for m in range(root.length)):
-            raise changed
-
-
-def _begins_with(path: Path, data: mmap | bytes, step: int = 1 << 22) -> bool:
-    with path.open("rb") as file:
-        return all(file.read(len(data[at : at + step])) == data[at : at + step] for at in range(0, len(data), step))
-
-
-@contextmanager
-def _private_folder(out: Path) -> Iterator[Path]:
-    """A folder beside *out* that only its owner can enter, gone at the end whatever happens."""
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name[:80]}.", suffix=".tmp", dir=out.parent))
-    except OSError as error:
-        raise ExportError(
-            f"{out.parent}: cannot be written to: {error.strerror or error}; name a file elsewhere"
-        ) from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_back(form: Format, path: Path) -> Session:

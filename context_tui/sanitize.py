@@ -6,11 +6,13 @@ through here; exported data never does.
 
 Escape sequences disappear, as they would on a terminal. Every other character that has no honest glyph is shown as a
 symbol, so that hidden text is seen to be there: ``\r`` as ``␍``, a bidi override as ``·``, a lone surrogate as ``�``.
+Names of files, and messages that quote them, lose nothing at all: they pass through :func:`visible`.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import PurePath
 
 # What may stand inside an escape string (OSC, DCS, APC, PM, SOS): anything on the same line but a control character.
 # As no introducer can be part of it, no character is looked at from two introducers: hostile input costs linear time.
@@ -64,6 +66,8 @@ def _ranges(codes: list[int]) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs)
 
 
+_NAMED: dict[int, str] = {code: shown or "·" for code, shown in _VISIBLE.items()} | {0x09: "␉", 0x0A: "⏎"}
+
 _UNSAFE = re.compile("[" + _ranges([*_VISIBLE, ord("\t")]) + "]")
 
 
@@ -84,3 +88,13 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
 def sanitize_line(text: str) -> str:
     """Return ``text`` as one safe line: line breaks are shown as ``⏎``, tabs are one space."""
     return sanitize(text, tab_width=1).replace("\n", "⏎")
+
+
+def visible(text: str | PurePath) -> str:
+    r"""Return a path, or a message that quotes one, as one safe line that hides nothing.
+
+    Two names that differ look different: every character that has no glyph of its own is shown as a symbol, joiners and
+    the bytes of escape sequences too. One character stays one character, so that places in the text stay what they are.
+    """
+    name = str(text)
+    return name if name.isascii() and name.isprintable() else name.translate(_NAMED)

@@ -80,7 +80,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
         what = choose(SAMPLES / picture.sample)
     else:
         found = entries()
-        discovery.samples, discovery.claude_code_sessions = lambda: found, lambda *_: []
+        discovery.samples, discovery.recorded_sessions = lambda: found, lambda *_: []
     return ContextTuiApp(what, theme=picture.theme, demo=picture.demo)
 
 

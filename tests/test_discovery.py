@@ -12,12 +12,12 @@ from context_tui import discovery
 from context_tui.discovery import (
     ELSEWHERE,
     HERE,
-    claude_code_sessions,
     entries_of,
-    project_slug,
+    recorded_sessions,
     samples,
     title_of,
 )
+from context_tui.formats.claude_code.places import project_slug
 from context_tui.session.session import SessionInfo
 
 
@@ -57,7 +57,7 @@ def test_this_project_comes_first_and_the_newest_of_each(tmp_path: Path) -> None
     put(tmp_path, "-home-dev-some-project/newer.jsonl", 300)
     put(tmp_path, "-home-dev-some-project/agent-1234.jsonl", 999)
     put(tmp_path, "-home-dev-some-project/notes.txt", 999)
-    found = claude_code_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path)}, cwd)
+    found = recorded_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path)}, cwd)
     assert [entry.name for entry in found] == ["newer", "mine", "new", "old"]
     assert [entry.group for entry in found] == [HERE, HERE, ELSEWHERE, ELSEWHERE]
     assert found[0].place == "some.project"
@@ -66,17 +66,17 @@ def test_this_project_comes_first_and_the_newest_of_each(tmp_path: Path) -> None
 
 def test_the_usual_root_is_below_home(tmp_path: Path) -> None:
     put(tmp_path / ".claude", "-p/s.jsonl", 1)
-    assert [entry.name for entry in claude_code_sessions({"HOME": str(tmp_path)}, tmp_path)] == ["s"]
+    assert [entry.name for entry in recorded_sessions({"HOME": str(tmp_path)}, tmp_path)] == ["s"]
 
 
 def test_missing_and_unreadable_folders_hold_nothing(tmp_path: Path) -> None:
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path)}
-    assert claude_code_sessions(environ, tmp_path) == []
+    assert recorded_sessions(environ, tmp_path) == []
     put(tmp_path, "-p/s.jsonl", 1)
     (tmp_path / "projects" / "file").write_text("no folder")
     (tmp_path / "projects" / "dead").symlink_to(tmp_path / "nowhere")
     (tmp_path / "projects" / "-p" / "dead.jsonl").symlink_to(tmp_path / "nowhere")
-    assert [entry.name for entry in claude_code_sessions(environ, tmp_path)] == ["s"]
+    assert [entry.name for entry in recorded_sessions(environ, tmp_path)] == ["s"]
 
 
 def test_slugs_are_claude_codes() -> None:
@@ -97,14 +97,14 @@ def test_the_title_is_the_first_prompt_that_was_typed(tmp_path: Path) -> None:
         user([{"type": "text", "text": "  fix\n the [red]bug  "}]),
         user("later"),
     )
-    assert title_of(SessionInfo(str(path), "")) == "fix the [red]bug"
+    assert title_of(SessionInfo(str(path), "claude-code")) == "fix the [red]bug"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00user", b'{"user": ' + b"[" * 70_000, b'"user"\n[1, "user"]\n'])
 def test_a_file_without_a_prompt_has_no_title(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_bytes(data)
-    assert title_of(SessionInfo(str(path), "")) == ""
+    assert title_of(SessionInfo(str(path), "claude-code")) == ""
 
 
 def test_a_title_that_is_known_is_not_read_again() -> None:

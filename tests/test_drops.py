@@ -97,7 +97,7 @@ def test_a_drop_of_another_size_is_unexplained(tmp_path: Path) -> None:
 
 
 def test_results_that_were_read_from_the_cache_have_not_gone(tmp_path: Path) -> None:
-    session = cleared(tmp_path, cached=110_000)
+    session = cleared(tmp_path, cached=100_000)
     assert [(explained, results) for _, _, explained, results in drops(session)] == [(None, [])]
 
 

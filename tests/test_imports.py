@@ -14,7 +14,7 @@ import pytest
 
 import context_tui
 
-HEAVY = frozenset({"textual", "rich", "httpx", "pydantic", "msgspec"})
+HEAVY = frozenset({"textual", "rich", "httpx", "pydantic", "msgspec", "platformdirs"})
 PURE = ("session", "tokens", "compaction", "policies", "replay", "sweep")
 
 

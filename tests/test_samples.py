@@ -187,7 +187,7 @@ def test_the_compacted_session() -> None:
     session = ct.open_session(path)
     micro, full = session.facts.compactions
     assert (micro.kind, micro.message, len(micro.cleared)) == ("micro", 18, 3)
-    assert (full.kind, full.message, full.trigger, full.prefix) == ("full", 24, "manual", (24, 23))
+    assert (full.kind, full.message, full.trigger, tuple(full.prefix)) == ("full", 24, "manual", (24, 23))
     assert list(session.context_at().order)[:3] == [24, 23, 25]
     texts = str([session.message(index) for index in range(len(session))])
     assert "keep Decimal" in texts and "integers of cents.'" not in texts  # the branch that was left

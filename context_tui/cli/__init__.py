@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from errno import EDQUOT, EIO, ENOSPC
+from contextlib import suppress
+from errno import EBADF, EDQUOT, EIO, ENOSPC
 from importlib import import_module
 from io import TextIOWrapper
 
 from context_tui import __version__
 from context_tui.errors import Error, ExitCode, SeveralSessions
+from context_tui.signals import Ended, ending
 
 COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
@@ -42,22 +44,34 @@ options:
   --version, --help
 
 `context-tui COMMAND --help` tells about one. Exit codes: 0 done, 1 failed, 2 bad usage or
-nothing readable, 3 the model endpoint failed, 130 interrupted.
+nothing readable, 3 the model endpoint failed, 130 interrupted (128 + n: ended by signal n).
 """
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line with these arguments (default: the process's own); returns the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+    with ending():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run, and turn whatever ends it into a line and an exit code."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
         return code
     except Error as error:
         return _report(error)
+    except Ended as error:
+        with suppress(OSError):  # the terminal may have gone
+            _drop_output()
+            print(f"context-tui: ended by {error}", file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -67,9 +81,11 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO):
+        if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
+            from context_tui.cli.output import talk
+
             _drop_output()
-            print(f"context-tui: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
+            talk(f"{error.filename or 'standard output'}: {error.strerror}")
             return ExitCode.FAILED
         return _crashed(error)
 
@@ -89,18 +105,33 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
+def _open_closed_streams() -> None:
+    """A standard stream that was closed (``>&-``) becomes the null device, as what it is for is not wanted.
+
+    Left closed, its number would go to the next file that is opened, a session or what is written.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_RDWR)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: SIM115
+
+
 def _drop_output() -> None:
     """Let what is still to be written vanish, so that Python does not complain at its exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: Error) -> int:
-    from context_tui.sanitize import sanitize_line
+    from context_tui.cli.output import talk
+    from context_tui.sanitize import visible
 
-    print(f"context-tui: {sanitize_line(str(error))}", file=sys.stderr)
+    talk(str(error))
     if isinstance(error, SeveralSessions):
         for session_id in error.ids:
-            print(sanitize_line(session_id), file=sys.stderr)
+            print(visible(session_id), file=sys.stderr)
     return error.exit_code
 
 

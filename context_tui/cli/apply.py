@@ -8,10 +8,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import add_policy, add_session, opened, parse, parser
+from context_tui.cli.options import add_policy, add_session, file_named, named, opened, parse, parser
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of
 from context_tui.compaction.apply import apply
@@ -20,6 +19,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.exporting import ExportResult, check_place, export, writable_formats
+from context_tui.sanitize import visible
 from context_tui.session.session import Session
 from context_tui.summarizing import EXTRACT, KINDS, choose, notice, objections, prepare, write_blocking
 from context_tui.tokens import estimate
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser("apply", "Carry out a policy's plan and write the new session to a new file.")
     add_session(options)
     add_policy(options)
-    options.add_argument("-o", "--out", required=True, type=Path, metavar="OUT", help="the new file")
+    options.add_argument("-o", "--out", required=True, type=file_named, metavar="OUT", help="the new file")
     options.add_argument(
         "--to", choices=writable_formats(), metavar="FORMAT", help="its format (default: that of the session)"
     )
@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument(
         "--summarizer", choices=KINDS, default=EXTRACT, help="who writes a summary; extract (default) asks no model"
     )
-    options.add_argument("--model", help="the model to ask")
+    options.add_argument("--model", type=named, help="the model to ask")
     options.add_argument("--base-url", metavar="URL", help="where to ask, for compatible servers")
     options.add_argument("--mask-secrets", action="store_true", help="mask what looks like a secret in what is sent")
     options.add_argument("--json", action="store_true", help="report as one JSON document")
@@ -60,12 +60,13 @@ def run(arguments: Sequence[str]) -> int:
     if not made.changed:
         talk(f"nothing to do: {made.reason.removeprefix('nothing to do: ')}; nothing was written")
         if given.json:
-            write_json(report_of(session, made, session, None, None))
+            write_json(report_of(session, made, made.tokens_after, None, None))
         return ExitCode.DONE
     written = _summary(made, given) if made.summarises else None
     after = apply(session, made, written.text if written else None)
+    total = estimate(after) or 0  # before OUT is there, as all that may fail
     result = export(after, given.out, to, force=given.force)
-    report = report_of(session, made, after, written, result)
+    report = report_of(session, made, total, written, result)
     if given.json:
         write_json(report)
     else:
@@ -102,10 +103,13 @@ def _draft(text: str) -> str:
 
 
 def report_of(
-    session: Session, made: Plan, after: Session, written: Written | None, result: ExportResult | None
+    session: Session, made: Plan, total: int, written: Written | None, result: ExportResult | None
 ) -> dict[str, Any]:
-    """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do."""
-    total = (estimate(after) or 0) if result else made.tokens_after
+    """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do.
+
+    Args:
+        total: estimated tokens of what is left.
+    """
     check = result.check if result else unpaired(session.messages_of(made.context))
     return {
         "schema": "context-tui.apply/1",
@@ -144,7 +148,7 @@ def show(report: dict[str, Any], result: ExportResult) -> None:
     )
     for loss in report["losses"]:
         say(f"note: {loss}")
-    say(f"written: {result.path} ({result.format})")
+    say(f"written: {visible(result.path)} ({result.format})")
     if result.resume_command:
-        say(f"resume: {result.resume_command}")
+        say(f"resume: {visible(result.resume_command)}")
     sys.stdout.flush()

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from context_tui.cli.options import opened, parse, parser, spooled, tokens
+from context_tui.cli.options import named, opened, parse, parser, spooled, tokens
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
 from context_tui.session.session import SessionInfo
@@ -16,10 +16,10 @@ from context_tui.session.session import SessionInfo
 def run(arguments: Sequence[str]) -> int:
     """Open sessions in the inspector; a picker without SESSION, or with several."""
     options = parser("", "The inspector.")
-    options.add_argument("sessions", nargs="*", metavar="SESSION")
+    options.add_argument("sessions", nargs="*", type=named, metavar="SESSION")
     options.add_argument("--window", type=tokens, metavar="N")
     options.add_argument("--at", type=int, metavar="N")
-    options.add_argument("-P", "--policy", metavar="POLICY")
+    options.add_argument("-P", "--policy", type=named, metavar="POLICY")
     add_looks(options)
     given = parse(options, arguments)
     return open_inspector(given.sessions, given)
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def add_looks(options: argparse.ArgumentParser) -> None:
     """Options about how the inspector looks."""
-    options.add_argument("--theme", metavar="NAME", help="a theme of Textual's, or light or dark")
+    options.add_argument("--theme", type=named, metavar="NAME", help="a theme of Textual's, or light or dark")
     options.add_argument("--ascii", action="store_true", help="plain characters only")
     options.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
 

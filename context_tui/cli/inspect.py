@@ -13,14 +13,16 @@ from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.runtime_state import believed_at
 from context_tui.policies.triggers import runtime_states
-from context_tui.session.context import context_at
-from context_tui.session.facts import Compaction, Drop, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.sanitize import visible
+from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, last_request, not_in_file, recorded_usage
+from context_tui.tokens.recorded import in_file, last_request, not_in_file, recorded_usage, request_before
+from context_tui.tokens.running import RunningSizes
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -70,14 +72,14 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [asdict(branch) for branch in facts.branches],
-        "compactions": [_compaction(session, compaction) for compaction in facts.compactions],
+        "compactions": _compactions(session),
         "at": context.at,
         "epochs": [
             {"message": epoch.message, "cause": epoch.cause}
             for epoch in facts.epochs
             if not epoch.message or epoch.message < context.at
         ],
-        "drops": [_drop(facts, drop) for drop in session.drops if drop.message < context.at],
+        "drops": _drops(session, context.at),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": measured(context).total + in_file(facts),
@@ -115,24 +117,43 @@ def _fit(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _drop(facts: Facts, drop: Drop) -> dict[str, Any]:
-    """A silent drop, or one that a recorded microcompaction explains; results that are inferred to have gone."""
-    return {
-        "message": drop.message,
-        "tokens": drop.tokens,
-        "explained_by": drop.explained_by,
-        "results": [{"message": facts.block_message[row], "block": facts.ordinal(row)} for row in drop.results],
-    }
+def _drops(session: Session, at: int) -> list[dict[str, Any]]:
+    """Silent drops, and those that a recorded microcompaction explains; results that are inferred to have gone."""
+    facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
+    owners = {facts.block_message[row] for drop in drops for row in drop.results}
+    ordinals = {row: number for owner in owners for number, row in enumerate(facts.blocks_of(owner))}
+    return [
+        {
+            "message": drop.message,
+            "tokens": drop.tokens,
+            "explained_by": drop.explained_by,
+            "results": [{"message": facts.block_message[row], "block": ordinals[row]} for row in drop.results],
+        }
+        for drop in drops
+    ]
 
 
-def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
+def _compactions(session: Session) -> list[dict[str, Any]]:
+    """The recorded compactions, in order."""
+    sizes = RunningSizes(session.facts)
+    return [_compaction(session, compaction, sizes) for compaction in session.facts.compactions]
+
+
+def _compaction(session: Session, compaction: Compaction, sizes: RunningSizes) -> dict[str, Any]:
     """A recorded compaction: what the runtime had before it (baseline + delta), and what was recorded after it.
 
     One that another epoch follows before the next request has nothing recorded after it.
     """
     facts, message = session.facts, compaction.message
-    before = context_at(facts, min(message, len(session)), cleared=False)
-    request = last_request(before)
+    at = min(message, len(session))
+    sizes.move_to(at, until=at - 1)
+    epoch = epoch_at(facts, at)
+    request = request_before(facts, at, max(epoch.start, last_rewrite(facts, at - 1)))
+    believed = None
+    if sizes.length(epoch, at):
+        reply = facts.request_message[request] if request >= 0 else -1
+        known = request >= 0 and sizes.sent[reply]
+        believed = facts.requests[request].context + sizes.between(reply, at) if known else sizes.of_context(epoch, at)
     row = bisect_left(facts.request_message, message)
     after = facts.requests[row].context if row < len(facts.requests) else None
     if compaction.kind == "micro" and after is not None:
@@ -143,7 +164,7 @@ def _compaction(session: Session, compaction: Compaction) -> dict[str, Any]:
         "message": compaction.message,
         "kind": compaction.kind,
         "trigger": compaction.trigger,
-        "tokens_before": believed_at(before, len(before), request) if len(before) else None,
+        "tokens_before": believed,
         "tokens_before_source": "recorded + estimated delta" if request >= 0 else "estimated",
         "tokens_before_in_file": compaction.pre_tokens,
         "tokens_saved_in_file": compaction.saved,
@@ -191,7 +212,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
     """The report as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    say(f"{name}   {about['format']}   {about['model'] or 'model unknown'}")
+    say(f"{visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
         say(f"note: {about['note']}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))

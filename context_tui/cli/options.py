@@ -11,20 +11,28 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
+from context_tui.sanitize import sanitize
 from context_tui.session.limits import MOST_TOKENS
 from context_tui.session.session import Session
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one line, with exit code 2."""
+    """Errors are one line, with exit code 2. What was typed is repeated only after it was made safe."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        talk(f"{message}; see {self.prog} --help", self.prog)
         raise SystemExit(int(ExitCode.USAGE))
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        super()._print_message(sanitize(message), file)  # argparse writes nothing but through here
 
 
 def parser(command: str, about: str) -> Parser:
@@ -34,7 +42,7 @@ def parser(command: str, about: str) -> Parser:
 
 def add_session(to: argparse.ArgumentParser) -> None:
     """SESSION, --window and --at."""
-    to.add_argument("session", metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    to.add_argument("session", type=named, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
     to.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
     to.add_argument("--at", type=int, metavar="N", help="the context before message N (default: at the end)")
 
@@ -42,13 +50,30 @@ def add_session(to: argparse.ArgumentParser) -> None:
 def add_policy(to: argparse.ArgumentParser) -> None:
     """-P, -p, --idle and --ignore-trigger."""
     to.add_argument(
-        "-P", "--policy", required=True, metavar="POLICY", help="its name; `context-tui policies` lists them"
+        "-P",
+        "--policy",
+        required=True,
+        type=named,
+        metavar="POLICY",
+        help="its name; `context-tui policies` lists them",
     )
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
     to.add_argument("--idle", type=float, metavar="SECONDS", help="idle time for koda, instead of the recorded one")
     to.add_argument("--ignore-trigger", action="store_true", help="plan though koda's idle trigger does not fire")
+
+
+def named(text: str) -> str:
+    """A name that has to be one: an empty one would stand for the current folder, or for nothing at all."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; give a name, or leave it out")
+    return text
+
+
+def file_named(text: str) -> Path:
+    """The path of a file that is to be written."""
+    return Path(named(text))
 
 
 def tokens(text: str) -> int:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import sanitize_line, visible
 
 
 def write_json(value: Any) -> None:
@@ -21,9 +21,9 @@ def say(text: str = "") -> None:
     print(sanitize_line(text))
 
 
-def talk(text: str) -> None:
-    """A line to the user, beside the data."""
-    print(f"context-tui: {sanitize_line(text)}", file=sys.stderr)
+def talk(text: str, about: str = "context-tui") -> None:
+    """A line to the user, beside the data: an error or a remark, with names of files as they are."""
+    print(f"{about}: {visible(text)}", file=sys.stderr)
 
 
 def counted(number: int, what: str) -> str:

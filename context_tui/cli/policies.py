@@ -7,7 +7,7 @@ from typing import Any, get_origin
 
 from pydantic.fields import FieldInfo
 
-from context_tui.cli.options import parse, parser
+from context_tui.cli.options import named, parse, parser
 from context_tui.cli.output import say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
@@ -18,7 +18,7 @@ from context_tui.policies.values import setting
 def run(arguments: Sequence[str]) -> int:
     """List the policies, or tell about one."""
     options = parser("policies", "The compaction policies, and what their parameters mean.")
-    options.add_argument("name", nargs="?", metavar="NAME", help="only this one")
+    options.add_argument("name", nargs="?", type=named, metavar="NAME", help="only this one")
     options.add_argument("--json", action="store_true", help="as one JSON document")
     given = parse(options, arguments)
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())

@@ -6,17 +6,18 @@ answered in the user message right behind it, and nowhere else.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from context_tui.losses import losses_in
 from context_tui.session.jsontext import compact_json
 
 Message = dict[str, Any]
 Block = dict[str, Any]
+T = TypeVar("T")
 
 NO_RESULT = "[no result was recorded for this tool call]"
 """Body of a result that ``repair`` adds."""
@@ -58,13 +59,16 @@ def problems(messages: list[Message]) -> Pairs:
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
             results += [orphan for orphan in turn if orphan.kind == "result"]
             continue
+        waiting = _queues((call.call_id, call) for call in open_calls)
         for result in turn:
-            match = next((call for call in open_calls if call.call_id == result.call_id), None)
-            if result.kind == "call" or match is None:
-                (calls if result.kind == "call" else results).append(result)
+            if result.kind == "call":
+                calls.append(result)
+            elif of_id := waiting.get(result.call_id):
+                of_id.popleft()
             else:
-                open_calls.remove(match)
-        calls += open_calls
+                results.append(result)
+        unanswered = frozenset(call for of_id in waiting.values() for call in of_id)
+        calls += [call for call in open_calls if call in unanswered]
         open_calls = []
     last = max((message for message, entry in enumerate(messages) if blocks_of(entry)), default=0)
     calls += [call for call in open_calls if call.message != last]
@@ -88,6 +92,14 @@ def compare(
         (inherited if known[key] > 0 else introduced).append(orphan)
         known[key] -= 1
     return inherited, introduced
+
+
+def _queues(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
+    """What there is of each id, in order: ids may come again, and each answer takes the first that waits."""
+    found: dict[str, deque[T]] = {}
+    for call_id, entry in entries:
+        found.setdefault(call_id, deque()).append(entry)
+    return found
 
 
 def places_of(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
@@ -133,22 +145,19 @@ def unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
     places = places_of(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
     seen: set[str] = set()
+    tried: dict[str, int] = {}
     renamed: dict[str, str] = {}
     ids: dict[tuple[int, int], str] = {}
-    open_calls: list[tuple[str, str]] = []  # old and new id, of the assistant turn before
+    waiting: dict[str, deque[str]] = {}  # new ids by the old one, of the assistant turn before
     for role, turn in groupby(places, key=lambda place: place[0]):
         if role == "assistant":
-            open_calls = []
+            waiting = {}
         for _, kind, message, block, old in turn:
             if kind == "call" and role == "assistant":
-                new = _fresh(old, seen, present)
-                open_calls.append((old, new))
-            elif kind == "result" and role == "user":
-                answered = next((pair for pair in open_calls if pair[0] == old), None)
-                if answered is None:
-                    continue
-                open_calls.remove(answered)
-                new = answered[1]
+                new = _fresh(old, seen, present, tried)
+                waiting.setdefault(old, deque()).append(new)
+            elif kind == "result" and role == "user" and waiting.get(old):
+                new = waiting[old].popleft()
             else:
                 continue
             if new != old:
@@ -165,11 +174,17 @@ def _renamed(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Mess
     return {**message, "content": content}
 
 
-def _fresh(call_id: str, seen: set[str], present: set[str]) -> str:
-    """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has."""
-    new, number = call_id, 2
+def _fresh(call_id: str, seen: set[str], present: set[str], tried: dict[str, int]) -> str:
+    """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has.
+
+    Args:
+        tried: per id, the last number that was looked at; none before it is free.
+    """
+    new, number = call_id, tried.get(call_id, 1)
     while not new or new in seen or (new != call_id and new in present):
-        new, number = (f"{call_id}-{number}", number + 1) if call_id else (f"call-{number - 1}", number + 1)
+        number += 1
+        new = f"{call_id}-{number}" if call_id else f"call-{number - 1}"
+    tried[call_id] = number
     seen.add(new)
     return new
 
@@ -279,12 +294,13 @@ def _results_late(messages: list[Message]) -> bool:
 def _alternating(messages: list[Message], notes: Counter[str]) -> list[Message]:
     """The messages with neighbours of one role merged."""
     history: list[Message] = []
-    for message in messages:
-        if history and history[-1]["role"] == message["role"]:
-            history[-1] = {**history[-1], "content": [*blocks_of(history[-1]), *blocks_of(message)]}
-            notes["messages merged into the one of the same role before them"] += 1
-        else:
-            history.append(message)
+    for _, group in groupby(messages, key=lambda message: message["role"]):
+        first, *others = group
+        if others:
+            blocks = [block for message in (first, *others) for block in blocks_of(message)]
+            first = {**first, "content": blocks}
+            notes["messages merged into the one of the same role before them"] += len(others)
+        history.append(first)
     return history
 
 
@@ -300,7 +316,11 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
     spoken: list[Block] = []
     results: list[tuple[int, Block]] = []  # with their place among the given blocks, added ones behind
     given = blocks_of(user) if user is not None else []
-    unused = [block for block in given if block.get("type") == "tool_result"]
+    unused = _queues(
+        (str(block.get("tool_use_id") or ""), place)
+        for place, block in enumerate(given)
+        if block.get("type") == "tool_result"
+    )
     for block in blocks_of(assistant):
         if block.get("type") == "tool_result":
             spoken += _as_text(block, notes)
@@ -309,16 +329,16 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
         if block.get("type") != "tool_use":
             continue
         call_id = str(block.get("id") or "")
-        result = next((r for r in unused if str(r.get("tool_use_id") or "") == call_id), None)
-        if result is not None:
-            unused = [r for r in unused if r is not result]
-            results.append((next(place for place, block in enumerate(given) if block is result), result))
+        if of_id := unused.get(call_id):
+            place = of_id.popleft()
+            results.append((place, given[place]))
         elif user is not None:
             results.append((len(given), _no_result(call_id, notes)))
+    places = {place for place, _ in results}
     rest: list[Block] = []
-    for block in given:
+    for place, block in enumerate(given):
         match block.get("type"):
-            case "tool_result" if any(block is orphan for orphan in unused):
+            case "tool_result" if place not in places:
                 rest += _as_text(block, notes)
             case "tool_use":
                 rest.append({"type": "text", "text": f"[tool call by the user] {_json(block)}"})
@@ -328,7 +348,6 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
             case _:
                 rest.append(block)
     ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
-    places = {place for place, _ in results}
     said = min((place for place in range(len(given)) if place not in places), default=len(given))
     if any(said < place < len(given) for place in places):
         notes["user messages whose results come first now"] += 1

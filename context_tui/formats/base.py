@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
-from context_tui.losses import Losses, Refuses
+from context_tui.errors import Error
+from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 HEAD_BYTES = 65_536
@@ -40,6 +42,19 @@ class Advance:
     end: bool
 
 
+@dataclass(frozen=True)
+class Found:
+    """A session file where its program keeps it: the name of its project, and whether that is the current one."""
+
+    path: Path
+    project: str
+    here: bool
+
+
+Lister = Callable[[Path], list[SessionInfo]]
+"""The sessions in a file, as :meth:`Format.sessions` tells them."""
+
+
 class Scanner(Protocol):
     """A resumable pass over one session. Line by line it gives the same facts as in one go."""
 
@@ -59,18 +74,18 @@ class Scanner(Protocol):
 
 
 class Format(Protocol):
-    """One on-disk format."""
+    """One on-disk format, and all that is known of its files; those that are built in and added ones derive from it.
+
+    ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
+    folders; a new file gets the first. ``is_request`` says that what is written goes to a provider as it is, which
+    needs pairs mended and what it ``refuses`` left out. What has a body here may be left as it is.
+    """
 
     name: ClassVar[str]
     about: ClassVar[str]
-    writable: ClassVar[bool]
-
-    @property
-    def refuses(self) -> Refuses | None:
-        """What a provider refuses, where what is written goes to one as it is; else None.
-
-        It is left out before pairs are mended, so that no message is written with nothing in it.
-        """
+    writable: ClassVar[bool] = False
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    is_request: ClassVar[bool] = False
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
@@ -82,12 +97,36 @@ class Format(Protocol):
             UnreadableSession: the file cannot be read.
         """
 
+    def lister(self) -> Lister:
+        """:meth:`sessions` for one file after the other: what it takes to know of their folder is looked up once."""
+        return self.sessions
+
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of :meth:`sessions`.
 
         Raises:
             UnreadableSession: there is no such session in the file.
         """
+
+    def title(self, path: Path) -> str:
+        """What the main session of a file is about, from its head; empty where that does not tell."""
+        return ""
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """The session files that its program keeps on this machine; none of them is opened.
+
+        Args:
+            environ: environment variables, which may say where.
+            cwd: the current folder, which is of the current project.
+        """
+        return ()
+
+    def refuses(self, role: str, block: dict[str, Any]) -> str:
+        """Why the provider of a request takes no *block* in a message of *role*, in words; empty where it does.
+
+        It is left out before pairs are mended, so that no message is written with nothing in it.
+        """
+        return ""
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write the context at the end of *session* to the new file *path*, which the caller checks and moves.
@@ -98,6 +137,11 @@ class Format(Protocol):
         Raises:
             Error: this format cannot be written.
         """
+        raise Error(f"{self.name} cannot be written")
+
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""
+        return ""
 
 
 def scan(scanner: Scanner) -> Session:

@@ -12,17 +12,23 @@ import sqlite3
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.files import open_regular
 
 PATIENCE_S = 20.0
 """How long one question may take; a damaged file can lead in circles."""
 
 MAGIC = b"SQLite format 3\0"
 Row = tuple[Any, ...]
+
+
+class DatabaseLocked(UnreadableSession):
+    """Another program keeps a database to itself for now."""
 
 
 class Database:
@@ -41,6 +47,7 @@ class Database:
         """All rows that a statement gives.
 
         Raises:
+            DatabaseLocked: another program does not let it be read now.
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
@@ -49,6 +56,10 @@ class Database:
                 return self._connection().execute(sql, values).fetchall()
             except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
                 self._forget()
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise DatabaseLocked(
+                        f"{self.path}: is locked by another program; try again when that has finished writing"
+                    ) from None
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
 
     def columns(self, table: str) -> frozenset[str]:
@@ -106,6 +117,14 @@ class Database:
         raise failure or sqlite3.OperationalError("no way to open it")
 
 
+def checksum(row: Row, before: int = 0) -> int:
+    """The checksum of rows that end with *row*, from that of those *before* it."""
+    for value in row:
+        data = value if isinstance(value, bytes) else repr(value).encode()
+        before = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), before))
+    return before
+
+
 def text(value: Any) -> str:
     """A column's value as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
@@ -113,7 +132,7 @@ def text(value: Any) -> str:
 
 def _ways(file: str) -> list[tuple[str, str]]:
     """URI options and a pragma for each way to open a database as it lies there, best first."""
-    with open(file, "rb") as opened:
+    with open_regular(file) as opened:
         in_wal_mode = opened.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:
         return [("", "")]

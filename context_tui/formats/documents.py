@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.heads import BOM, first_values, whole_part
 from context_tui.formats.values import recorded_tokens
 from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
@@ -110,9 +111,10 @@ def read_runs(path: Path) -> list[Run]:
         UnreadableSession: it cannot be read, or there is none in it.
     """
     try:
-        data = path.read_bytes().removeprefix(BOM)
+        with open_regular(path) as file:
+            data = file.read().removeprefix(BOM)
     except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
     try:
         values, torn = _values(data)
     except ValueError as error:

@@ -5,10 +5,26 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import weakref
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.files import open_regular, unreadable
+
+STEP = 8 << 20
+"""Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
+stopped.
+"""
+LARGEST = 64 << 20
+"""Bytes of the longest line that is read. A request holds half of that at most; decoding more would hold up everything
+else for seconds."""
+MOST_RAW = 1 << 20
+"""Bytes of a line that are shown as they are."""
+
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class LineFile:
@@ -21,12 +37,13 @@ class LineFile:
         self.path = path
         self.size = 0
         self.data: mmap.mmap | bytes = b""
+        self._read = self._checksum = 0  # how much has been read for good, and its checksum
+        self._file = open_regular(path)
+        self._close = weakref.finalize(self, self._file.close)
         try:
-            self._file = path.open("rb", buffering=0)
-            self._close = weakref.finalize(self, self._file.close)
             self.refresh()
         except OSError as error:
-            raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+            raise unreadable(path, error) from None
 
     def refresh(self) -> None:
         """Take in what has been appended since.
@@ -41,10 +58,10 @@ class LineFile:
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
 
-    def line(self, start: int) -> tuple[int, bool]:
-        """End of the line at *start* (without its newline), and whether a newline ends it."""
-        end = self.data.find(b"\n", start)
-        return (end, True) if end >= 0 else (self.size, False)
+    def shown(self, start: int, length: int) -> str:
+        """The text of a line, or the beginning of a long one."""
+        text = self.read(start, min(length, MOST_RAW)).decode("utf-8", "replace")
+        return text if length <= MOST_RAW else f"{text}\n[the first {MOST_RAW:,} of {length:,} bytes]"
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
@@ -57,6 +74,32 @@ class LineFile:
             raise self._shorter()
         return found
 
+    def note_read(self, end: int) -> None:
+        """Remember what the file held up to *end*, as it was just read; what was remembered before stays.
+
+        To compare the map with the file later would compare the file with itself, as a change in place changes both.
+        """
+        if end > self._read:
+            with memoryview(self.data) as data:
+                self._checksum = zlib.crc32(data[self._read : end], self._checksum)
+            self._read = end
+
+    def unchanged(self) -> bool:
+        """Whether the file at this path still begins with what was read; that it has grown is fine.
+
+        Raises:
+            UnreadableSession: there is no file that can be read any more.
+        """
+        left, checksum = self._read, 0
+        try:
+            with open_regular(self.path) as file:
+                while left and (data := file.read(min(left, STEP))):
+                    checksum = zlib.crc32(data, checksum)
+                    left -= len(data)
+        except OSError as error:
+            raise unreadable(self.path, error) from None
+        return not left and checksum == self._checksum
+
     def _shorter(self) -> UnreadableSession:
         return UnreadableSession(f"{self.path}: has become shorter since it was read; open it again")
 
@@ -67,23 +110,28 @@ class LineFile:
         self._close()
 
 
-def objects_on(line: bytes) -> list[tuple[int, int]]:
-    """Byte ranges of the JSON values on a line that holds several.
+def objects_on(line: bytes) -> Iterator[tuple[int, int]]:
+    """Byte ranges of the JSON values on a line that holds several, one after the other.
 
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
     text = line.decode("utf-8", "surrogateescape")
-    decoder, ranges, at, offset = json.JSONDecoder(), list[tuple[int, int]](), 0, 0
+    decoder, at, offset = json.JSONDecoder(), 0, 0
     while True:
-        gap = len(text) - len(text[at:].lstrip(" \t\r\n")) - at if at < len(text) else 0
-        at, offset = at + gap, offset + gap
-        if at >= len(text):
-            return ranges
+        begin = _end_of_space(text, at)
+        offset += begin - at
+        if begin >= len(text):
+            return
         try:
-            _, end = decoder.raw_decode(text, at)
+            _, at = decoder.raw_decode(text, begin)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        width = len(text[at:end].encode("utf-8", "surrogateescape"))
-        ranges.append((offset, offset + width))
-        at, offset = end, offset + width
+        width = len(text[begin:at].encode("utf-8", "surrogateescape"))
+        yield offset, offset + width
+        offset += width
+
+
+def _end_of_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import BRANCH, HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
+from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo
@@ -16,18 +17,12 @@ from context_tui.session.session import Session, SessionInfo
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     """A path and the id behind ``#``; a path that exists literally wins."""
-    path = Path(spec)
-    if "#" not in str(spec) or _exists(path):
-        return path, None
-    name, _, session_id = str(spec).rpartition("#")
+    name, session_id = str(spec), None
+    if "#" in name and not os.path.exists(spec):
+        name, _, session_id = name.rpartition("#")
+    if not name:  # it would be the current folder
+        raise UnreadableSession(f"{str(spec)!r} names no file; give a path, PATH#ID, or - for standard input")
     return Path(name), session_id
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is longer than one may be
-        return False
 
 
 def format_of(path: Path) -> Format:
@@ -36,19 +31,17 @@ def format_of(path: Path) -> Format:
     Raises:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
     """
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
     try:
-        if _exists(path) and not path.is_file():  # opening a pipe would wait for who writes to it
-            raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
             claims, other = _claims(head, path)
             if not claims and other is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
                 head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
                 claims, other = _claims(head, path)
-    except FileNotFoundError:
-        raise UnreadableSession(f"{path}: no such file") from None
     except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
     if not head.strip():
         raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
@@ -61,8 +54,23 @@ def format_of(path: Path) -> Format:
 
 def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
     """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
     return claims, unsupported_format(head, path)
+
+
+def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
+    """What a format says of a file; an added one that fails says nothing, and leaves it to the others."""
+    try:
+        return form.sniff(head, path)
+    except Exception:
+        if form.name in FORMATS.built_in:
+            raise
+        return None
+
+
+def session_suffixes() -> tuple[str, ...]:
+    """The suffixes of session files, of every format."""
+    return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
@@ -72,12 +80,12 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
         UnreadableSession: there is none.
     """
     path, session_id = split_spec(spec)
-    found = _in_directory(path) if path.is_dir() else format_of(path).sessions(path)
+    found = _in_directory(path) if os.path.isdir(path) else format_of(path).sessions(path)
     if session_id is not None:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
         found = [info for info in found if info.id == session_id]
-        if not found and main and not path.is_dir() and session_id.startswith(BRANCH):
+        if not found and main and not os.path.isdir(path) and session_id.startswith(BRANCH):
             return [replace(main, id=session_id, title=session_id, parent=str(path))]
         if not found:
             others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
@@ -88,19 +96,31 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _in_directory(path: Path) -> list[SessionInfo]:
-    """The sessions of the files in a folder, else of those in the folders in it (as of projects)."""
+    """The sessions of the files in a folder, else of those in the folders in it (as of projects).
+
+    Raises:
+        UnreadableSession: the folder may not be read.
+    """
     try:
-        return _of_files(path.iterdir()) or _of_files(path.glob("*/*"))
+        inside = list(path.iterdir())
+        os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
     except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise unreadable(path, error) from None
+    found = _of_files(inside) or _of_files(path.glob("*/*"))
+    closed = sum(1 for each in inside if os.path.isdir(each) and not os.access(each, os.R_OK | os.X_OK))
+    if closed and not found:
+        raise UnreadableSession(f"{path}: no session in it; folders in it that may not be read: {closed:,}")
+    return found
 
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
+    suffixes = session_suffixes()
+    listers = {name: form.lister() for name, form in FORMATS.items()}
     for file in sorted(files):
-        if file.suffix in (".jsonl", ".json", ".db", ".sqlite") and os.path.isfile(file):
+        if file.suffix in suffixes and os.path.isfile(file):
             try:
-                found.extend(format_of(file).sessions(file))
+                found.extend(listers[format_of(file).name](file))
             except (UnreadableSession, OSError):
                 continue
     return found

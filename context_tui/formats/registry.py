@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from context_tui.errors import Error
-from context_tui.formats.anthropic import AnthropicFormat
 from context_tui.formats.base import Format
-from context_tui.formats.claude_code import ClaudeCodeFormat
-from context_tui.formats.koda import KodaFormat
-from context_tui.formats.openai import OpenAIFormat
+from context_tui.plugins import Plugins
 
-FORMATS: dict[str, Format] = {
-    each.name: each for each in (ClaudeCodeFormat(), KodaFormat(), AnthropicFormat(), OpenAIFormat())
-}
+REQUIRED = ("name", "about", "writable", "suffixes", "sniff", "sessions", "scanner")
+
+
+def _trouble(made: object) -> str:
+    missing = [name for name in REQUIRED if not hasattr(made, name)]
+    return f"it lacks {', '.join(missing)}" if missing else ""
+
+
+FORMATS: Plugins[Format] = Plugins(
+    "context_tui.formats",
+    {
+        "claude-code": "context_tui.formats.claude_code:ClaudeCodeFormat",
+        "koda": "context_tui.formats.koda:KodaFormat",
+        "anthropic": "context_tui.formats.anthropic:AnthropicFormat",
+        "openai": "context_tui.formats.openai:OpenAIFormat",
+    },
+    _trouble,
+)
 
 
 def format_named(name: str) -> Format:
@@ -21,5 +33,5 @@ def format_named(name: str) -> Format:
         Error: there is none.
     """
     if name not in FORMATS:
-        raise Error(f"no format {name!r}: there are {', '.join(FORMATS)}")
+        raise Error(f"unknown format {name!r}; available: {', '.join(FORMATS)}")
     return FORMATS[name]

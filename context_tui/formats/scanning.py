@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
-from context_tui.formats.documents import Element, Run, read_runs, size_of, text_of, value_of
+from context_tui.formats.documents import Broken, Element, Run, read_runs, size_of, text_of, value_of
 from context_tui.formats.values import text_in, title_of
 from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
@@ -39,8 +40,15 @@ class Shape(Protocol):
 class DocumentContent:
     """Full text of a run that is at hand as the file's own bytes."""
 
-    def __init__(self, elements: list[Element], run: Run, shape: Shape, assembly: Assembly) -> None:
+    def __init__(
+        self, elements: list[Element], run: Run, shape: Shape, assembly: Assembly, now: Callable[[Run], bool]
+    ) -> None:
         self._elements, self._run, self._shape, self._assembly = elements, run, shape, assembly
+        self._now = now
+
+    def unchanged(self) -> bool:
+        """Whether the file still has the run as it was read; there may be more of it."""
+        return self._now(self._run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every element that it was put together from."""
@@ -93,7 +101,7 @@ class DocumentScanner:
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        content = DocumentContent(self._elements, self._run, self._shape, self._assembly)
+        content = DocumentContent(self._elements, self._run, self._shape, self._assembly, self._still_has)
         return Session(self._assembly.facts, content, self._info, len(self._assembly.facts))
 
     def _take(self, place: int) -> None:
@@ -106,8 +114,26 @@ class DocumentScanner:
         else:
             self._assembly.add(part, place, size, where)
 
+    def _still_has(self, run: Run) -> bool:
+        """Whether the file begins with what *run* was: its elements (but for a torn one), and what stands beside."""
+        now, torn = self._run_now(), bool(run.elements) and isinstance(run.elements[-1], Broken)
+        known = run.elements[: len(run.elements) - torn]
+        if [*map(text_of, now.elements[: len(known)])] != [*map(text_of, known)]:
+            return False
+        (system, *others), (system_now, *others_now) = map(self._beside, (run, now))
+        return system == system_now and all(old in (None, new) for old, new in zip(others, others_now, strict=True))
+
+    def _beside(self, run: Run) -> tuple[Any, ...]:
+        """What a run has besides its elements: system prompt and tools; model and response, which may come later."""
+        shape, assembly = self._new_shape(), Assembly()
+        shape.begin(run, assembly)
+        return (assembly.system, shape.tools(run)), assembly.facts.model, shape.reply(run)
+
     def _read(self) -> Run:
         self._stamp = _stamp(self._path)
+        return self._run_now()
+
+    def _run_now(self) -> Run:
         runs = read_runs(self._path)
         number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
         if not 0 <= number < len(runs):

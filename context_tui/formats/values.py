@@ -69,9 +69,9 @@ def epoch_ms(value: Any) -> int:
     return value if 0 < value <= LATEST_MS else -1
 
 
-def milliseconds(state: datetime) -> int:
+def milliseconds(when: datetime) -> int:
     """A time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
-    value = round((state if state.tzinfo else state.replace(tzinfo=UTC)).timestamp() * 1000)
+    value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= LATEST_MS else -1
 
 

@@ -10,7 +10,9 @@ import msgspec
 
 from context_tui.formats.values import as_id
 from context_tui.losses import Losses
+from context_tui.session.bodies import is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
+from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Session
 
 
@@ -45,3 +47,18 @@ def tell_injected(session: Session, losses: Losses) -> None:
 
 
 LOOKS_TYPED = "blocks that the runtime put in, and that look typed now"
+
+
+def body_as_text(result: dict[str, Any], losses: Losses) -> str:
+    """The body of a tool_result as text: the texts of a list joined, any other value as compact JSON."""
+    body = result.get("content")
+    if body is None or isinstance(body, str):
+        return body or ""
+    if not is_block_list(body):
+        losses.add("results that were JSON and are text now")
+        return compact_json(body).decode("utf-8", "surrogatepass")
+    text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
+    if images := sum(1 for block in body if block["type"] == "image"):
+        losses.add("images left out", images)
+        losses.change(result, {**result, "content": text})
+    return text

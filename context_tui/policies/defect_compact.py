@@ -9,7 +9,7 @@ from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothi
 from context_tui.policies.defect_microcompact import share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context, once_for_messages
-from context_tui.session.facts import BlockFlag, is_block_list
+from context_tui.session.facts import Kind, is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.tokens.measured import Measured, measured
@@ -109,10 +109,10 @@ def previous_summary(context: Context, cut: int) -> int:
 @once_for_messages
 def _first_summary(context: Context) -> tuple[int, int]:
     """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
-    flags, blocks_of = context.facts.block_flags, context.facts.blocks_of
+    facts = context.facts
     for position in measured(context).assistants:
-        for block in blocks_of(context.order[position]):
-            if flags[block] & BlockFlag.DEFECT_SUMMARY:
+        for block in facts.blocks_of(context.order[position]):
+            if facts.kind[block] == Kind.TEXT and facts.begins(block, DEFECT_SUMMARY):
                 return position, block
     return -1, -1
 

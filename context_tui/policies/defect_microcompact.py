@@ -12,7 +12,7 @@ from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothi
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
-from context_tui.session.facts import BlockFlag, Kind
+from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
 from context_tui.tokens.measured import Results, measured
 
@@ -109,7 +109,7 @@ def first_kept(context: Context, keep: int) -> int:
 
 def is_cleared(context: Context, block: int) -> bool:
     """Whether a tool_result has been cleared before."""
-    return context.is_text(block, DEFECT_PLACEHOLDER, BlockFlag.DEFECT_CLEARED)
+    return context.is_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
 @once

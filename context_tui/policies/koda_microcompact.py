@@ -16,7 +16,7 @@ from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.values import names
 from context_tui.session.context import Body, Context, once, once_for_messages
-from context_tui.session.facts import BlockFlag, Kind
+from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
 from context_tui.tokens.measured import measured
 
@@ -83,7 +83,7 @@ def aging(context: Context) -> Aging:
 
 def is_cleared(context: Context, block: int) -> bool:
     """Whether a tool_result has been cleared before."""
-    return context.is_text(block, KODA_STUB, BlockFlag.KODA_CLEARED)
+    return context.is_text(block, KODA_STUB, in_blocks=True)
 
 
 class KodaMicrocompact(LoopCurve):

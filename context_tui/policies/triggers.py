@@ -8,39 +8,40 @@ from itertools import pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import context_at
+from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
-from context_tui.tokens.measured import Measured
+from context_tui.tokens.running import RunningSizes
 
 
 def runtime_states(session: Session, phases: frozenset[str]) -> Iterator[RuntimeState]:
     """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums."""
-    facts, length = session.facts, len(session)
+    facts, length, sizes = session.facts, len(session), RunningSizes(session.facts)
+    requests = facts.request_message
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
         last = end - 1
-        context = context_at(facts, last)
-        sums = Measured(context)
-        baseline, reply, asked = None, 0, False
-        idle_from = -1
-        position, request = 0, bisect_left(facts.request_message, max(context.epoch_start, context.rewritten))
-        for at in range(begin, last + 1):
-            while position < len(context.order) and context.order[position] < at:
-                if facts.role[context.order[position]] == Role.ASSISTANT:
-                    asked, idle_from = True, facts.ended[context.order[position]]
-                position += 1
-            while request < len(facts.requests) and facts.request_message[request] < at:
-                baseline, reply = request, sums.position_of.get(facts.request_message[request], position)
-                request += 1
+        sizes.move_to(last)
+        epoch, rewritten = epoch_at(facts, last), last_rewrite(facts, last)
+        total, spoke = sizes.of_context(epoch, begin), sizes.last_assistant(epoch, begin)
+        request = bisect_left(requests, begin) - 1
+        known = request >= 0 and requests[request] >= max(epoch.start, rewritten)
+        since = sizes.between(requests[request], begin) if known else 0  # tokens from the reply of that request on
+        for at in range(begin, end):
+            if at > begin:
+                added = sizes.of(at - 1)
+                total, since = total + added, since + added
+                if facts.role[at - 1] == Role.ASSISTANT and sizes.sent[at - 1]:
+                    spoke = at - 1
+                while request + 1 < len(requests) and requests[request + 1] < at:
+                    request, known, since = request + 1, True, added
             if at < length and not phases & phases_at(facts, at):
                 continue
-            usage = facts.requests[baseline] if baseline is not None else None
-            believed = (
-                sums.prefix[position] if usage is None else usage.context + sums.prefix[position] - sums.prefix[reply]
-            )
+            usage = facts.requests[request] if known else None
+            believed = total if usage is None or not sizes.sent[requests[request]] else usage.context + since
+            idle_from = facts.ended[spoke] if spoke >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
             window = session.window_at(at)
-            yield RuntimeState(at, believed, usage, idle, at >= length, asked, window, facts.input_includes_cache)
+            yield RuntimeState(at, believed, usage, idle, at >= length, spoke >= 0, window, facts.input_includes_cache)
 
 
 def _turning_points(session: Session) -> set[int]:

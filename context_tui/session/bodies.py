@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from context_tui.session import markers
 from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag
+from context_tui.session.markers import START_LENGTH
 
-Measure = tuple[int, int, int, int, int]
-"""Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags."""
+Measure = tuple[int, int, int, int, int, str]
+"""Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, its start in a bracket."""
 
 CUT_HEAD, CUT_TAIL = 500, 200
 """Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""
@@ -59,27 +59,23 @@ def measure_raw_body(raw: bytes) -> Measure:
         return measure_body(loads(raw))
     size = len(raw) - 2 - raw.count(b"\\")
     if raw.isascii():
-        return size, size, len(raw), 0, 0
+        return size, size, len(raw), 0, 0, ""
     try:
         str(raw, "utf-8")  # msgspec does not look at the bytes of what it leaves undecoded
     except UnicodeDecodeError:
         return measure_body(loads(raw))
-    return size, size, len(raw), cut_shifts(raw), 0
+    return size, size, len(raw), cut_shifts(raw), 0, ""
 
 
 def measure_body(content: object) -> Measure:
     """Measure a decoded body."""
-    flags = 0
+    flags, start = 0, ""
     if content is None:
         content = ""
     if isinstance(content, str):
         encoded = compact_json(content)
         size = text = len(content) if content.isascii() else utf8_len(content)
-        if content.startswith("["):
-            if content == markers.DEFECT_PLACEHOLDER:
-                flags |= BlockFlag.DEFECT_CLEARED
-            elif content == markers.KODA_STUB:
-                flags |= BlockFlag.KODA_CLEARED
+        start = bracketed(content)
     else:
         encoded = compact_json(content, sort_keys=True)
         if is_block_list(content):
@@ -91,12 +87,17 @@ def measure_body(content: object) -> Measure:
             size = text + sum(images)
             if images:
                 flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
-            if texts and "".join(texts) == markers.KODA_STUB:
-                flags |= BlockFlag.KODA_CLEARED
+            if texts and texts[0].startswith("["):
+                start = bracketed("".join(texts))
         else:
             flags |= BlockFlag.BODY_JSON
             size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else cut_shifts(encoded), flags
+    return size, text, len(encoded), 0 if encoded.isascii() else cut_shifts(encoded), flags, start
+
+
+def bracketed(text: str) -> str:
+    """What is kept of a text that begins with a bracket, as what runtimes put in the place of others does."""
+    return text[:START_LENGTH] if text.startswith("[") else ""
 
 
 def cut_shifts(encoded: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from context_tui.session.drops import cleared_at, find_drops
 from context_tui.session.epochs import last_rewrite, order_at
-from context_tui.session.facts import Facts
+from context_tui.session.facts import BlockFlag, Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
 
@@ -59,10 +59,16 @@ class Context:
     def __len__(self) -> int:
         return len(self.order)
 
-    def is_text(self, block: int, text: str, flag: int) -> bool:
-        """Whether the body of a tool_result is exactly *text*, of which the facts keep *flag*."""
-        body = self.replaced.get(block)
-        return body.text == text if body else bool(self.facts.block_flags[block] & flag)
+    def is_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
+        """Whether the body of a tool_result is exactly *text*, a short one in brackets.
+
+        Args:
+            in_blocks: whether a list of text blocks that make it up counts too.
+        """
+        if body := self.replaced.get(block):
+            return body.text == text
+        facts = self.facts
+        return facts.starts.get(block) == text and (in_blocks or not facts.block_flags[block] & BlockFlag.BODY_LIST)
 
     def replacing(self, bodies: Mapping[int, Body]) -> Context:
         """The same messages with more bodies replaced."""

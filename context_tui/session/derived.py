@@ -42,6 +42,9 @@ class DerivedContent:
     def tools(self) -> list[dict[str, Any]]:
         return self.parent.content.tools()
 
+    def unchanged(self) -> bool:
+        return self.parent.content.unchanged()
+
 
 def origin_of(session: Session, message: int, bodies: Mapping[int, str] | None = None) -> Origin | Message:
     """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""

@@ -15,6 +15,7 @@ from threading import Lock
 from context_tui.session.epochs import epoch_at, last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Drop, Explanation, Facts, Kind, MessageFlag
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals, known_by
+from context_tui.session.markers import PLACEHOLDERS
 
 LEAST = 2_000
 """Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
@@ -175,7 +176,8 @@ def _results(
         if facts.kind[block] == Kind.TOOL_RESULT
         and block < known
         and block not in gone
-        and not facts.block_flags[block] & (BlockFlag.KODA_CLEARED | BlockFlag.DEFECT_CLEARED | BlockFlag.HAS_IMAGE)
+        and not facts.block_flags[block] & BlockFlag.HAS_IMAGE
+        and facts.starts.get(block) not in PLACEHOLDERS
         and (clearable is None or facts.tool_name(block) in clearable)
     ]
     share = _share_of_growth(facts, row, factors)

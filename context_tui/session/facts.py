@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.session import markers
-from context_tui.session.bodies import Measure, measure_body, part_read
+from context_tui.session.bodies import Measure, bracketed, measure_body, part_read
 from context_tui.session.bodies import image_bytes as image_bytes
 from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
@@ -27,12 +26,14 @@ from context_tui.session.kinds import MessageFlag as MessageFlag
 from context_tui.session.kinds import RecordKind as RecordKind
 from context_tui.session.kinds import Role as Role
 from context_tui.session.limits import short
+from context_tui.session.markers import begins_summary
+from context_tui.session.spans import EMPTY, Spans
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
     int(kind) for kind in (Kind.TEXT, Kind.THINKING, Kind.TOOL_USE, Kind.TOOL_RESULT)
 )
-_USER = int(Role.USER)
+_USER, _ASSISTANT = int(Role.USER), int(Role.ASSISTANT)
 
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile"})
 
@@ -82,7 +83,7 @@ class Compaction:
     kind: str
     trigger: str | None = None
     pre_tokens: int | None = None
-    prefix: tuple[int, ...] = ()
+    prefix: Spans = EMPTY
     cleared: frozenset[int] = frozenset()
     saved: int | None = None
     missing: int = 0
@@ -103,7 +104,7 @@ class Epoch:
 
     message: int
     cause: str
-    prefix: tuple[int, ...] = ()
+    prefix: Spans = EMPTY
     start: int = 0
 
 
@@ -198,6 +199,7 @@ class Facts:
         self.paths: list[str] = []
         # Of a call that reads a part of a file, what it asks for, and of a result what it got: first line, lines or 0.
         self.read_range: dict[int, tuple[int, int]] = {}
+        self.starts: dict[int, str] = {}  # of texts and results that begin with a bracket, their first characters
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
         self._tool_ids: dict[str, int] = {}
@@ -278,14 +280,14 @@ class Facts:
         if known.context != size:
             self.drops_known.requests = len(self.requests) + 1
 
-    def begin_epoch(self, message: int, cause: str, prefix: tuple[int, ...] = ()) -> None:
+    def begin_epoch(self, message: int, cause: str, prefix: Spans = EMPTY) -> None:
         """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
 
         An epoch that would begin where the last one did takes its place.
         """
         if not message and cause != "compaction":
             return
-        start = max((*prefix, message - 1)) + 1
+        start = max(prefix.end, message)
         if self.epochs[-1].message == message:
             self.epochs.pop()
         self.epochs.append(Epoch(message, cause, prefix, start))
@@ -315,10 +317,13 @@ class Facts:
         """Append a text to *message*; returns its row."""
         size = len(body) if body.isascii() else utf8_len(body)
         if body.startswith("[") or not message:
-            flags |= self._summary_flag(message, body)
+            self._look_for_summary(message, body)
         if self.role[message] == _USER:
             self._begin_turn(message, flags)
-        return self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
+        row = self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
+        if body.startswith("["):
+            self.starts[row] = bracketed(body)
+        return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
         """Append visible thinking to *message*, or what stands in the place of hidden; returns its row."""
@@ -359,24 +364,24 @@ class Facts:
             call = self._call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
-        size, text, json_size, cut, more = body
+        size, text, json_size, cut, more, start = body
         flags |= more | BlockFlag.ERROR if is_error else more
         self.call_result[call] = row = self._append(
             message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
         )
+        if start:
+            self.starts[row] = start
         return row
 
-    def _summary_flag(self, message: int, body: str) -> int:
-        """Mark *message* as a summary where its text starts as one; returns the block's flag."""
-        if body.startswith(markers.DEFECT_SUMMARY):
-            if self.role[message] == Role.ASSISTANT:
-                self.flags[message] |= MessageFlag.SUMMARY
-            return BlockFlag.DEFECT_SUMMARY
-        # Claude Code's words could be anyone's, so they count only where a history that was compacted begins.
-        marks = (markers.SDK_SUMMARY, markers.KODA_SUMMARY, *(() if message else (markers.CLAUDE_CODE_SUMMARY,)))
-        if body.startswith(marks) and self.first_block[message] < 0:
+    def _look_for_summary(self, message: int, body: str) -> None:
+        """Mark *message* as a summary where its text, the next block, starts as one."""
+        spoken, first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
+        if begins_summary(body, spoken=spoken, first_block=first, first_message=not message):
             self.flags[message] |= MessageFlag.SUMMARY
-        return 0
+
+    def begins(self, block: int, text: str) -> bool:
+        """Whether a text or result begins with *text*, which has to begin with a bracket and be short enough."""
+        return self.starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
@@ -389,16 +394,26 @@ class Facts:
             source.json_bytes[row],
             source.cut[row],
             source.block_flags[row],
+            source.starts.get(row, ""),
         )
 
     def copy_result(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a tool_result of other facts to *message* with another body; returns its row."""
-        size, text, json_size, cut, flags = measure_body(body)
+        size, text, json_size, cut, flags, start = measure_body(body)
         flags |= source.block_flags[row] & (BlockFlag.ERROR | BlockFlag.INJECTED)
-        return self._copy(message, source, row, size, text, json_size, cut, flags)
+        return self._copy(message, source, row, size, text, json_size, cut, flags, start)
 
     def _copy(
-        self, message: int, source: Facts, row: int, size: int, text: int, json_size: int, cut: int, flags: int
+        self,
+        message: int,
+        source: Facts,
+        row: int,
+        size: int,
+        text: int,
+        json_size: int,
+        cut: int,
+        flags: int,
+        start: str,
     ) -> int:
         tool = call = path = -1
         kind = source.kind[row]
@@ -413,6 +428,8 @@ class Facts:
         new = self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
         if row in source.read_range:
             self.read_range[new] = source.read_range[row]
+        if start:
+            self.starts[new] = start
         return new
 
     def blocks_of(self, message: int) -> Iterator[int]:
@@ -426,10 +443,6 @@ class Facts:
         """Let *message* have a part of the record *row*, which is accounted for as part of the message before it."""
         self.shared[message] = row
         self.shared_rows.add(row)
-
-    def ordinal(self, block: int) -> int:
-        """The place of *block* among those of its message."""
-        return next(number for number, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
     def records_of(self, message: int) -> Iterator[int]:
         """Rows of the records that *message* was put together from, in order."""

@@ -48,11 +48,8 @@ class BlockFlag:
     ERROR = 2  # is_error
     BODY_JSON = 4  # a tool_result body that is neither text nor a list of blocks
     BODY_LIST = 8  # a tool_result body that is a list of only text and image objects
-    DEFECT_CLEARED = 16  # the body is exactly defect's placeholder, as text
-    KODA_CLEARED = 32  # the text is exactly koda's stub
-    DEFECT_SUMMARY = 64  # a text that starts with defect's summary prefix
-    UNKNOWN_SIZE = 128  # estimators cannot see it: hidden thinking, encrypted or binary parts
-    HAS_IMAGE = 256  # a tool_result with an image in it
+    UNKNOWN_SIZE = 16  # estimators cannot see it: hidden thinking, encrypted or binary parts
+    HAS_IMAGE = 32  # a tool_result with an image in it
 
 
 class MessageFlag:

@@ -1,6 +1,9 @@
-"""Wire constants that the reproduced systems leave in a history; other programs look for them too."""
+"""Texts that runtimes leave in a history where they took something out of it; other programs look for them too."""
 
 from __future__ import annotations
+
+START_LENGTH = 160
+"""Characters that facts keep of a text that begins with a bracket, as these texts do."""
 
 DEFECT_PLACEHOLDER = "[tool output cleared to save context — re-run the tool if its result is needed again]"
 """Body of a tool_result that defect's microcompact has cleared."""
@@ -22,6 +25,25 @@ KODA_SUMMARY = "[Compacted conversation summary]"
 
 CLAUDE_CODE_SUMMARY = "This session is being continued from a previous conversation"
 """Start of the user message that Claude Code's compaction puts first."""
+
+PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, KODA_STUB})
+"""What a result has for a body that was cleared."""
+
+
+def begins_summary(text: str, *, spoken: bool, first_block: bool, first_message: bool) -> bool:
+    """Whether a text is the summary of an earlier compaction, as its first words say.
+
+    Args:
+        spoken: whether it is in a message of the assistant.
+        first_block: whether it is the first block of its message.
+        first_message: whether that is the first one of the history. Claude Code's words could be anyone's, so they
+            count only where a history that was compacted begins.
+    """
+    if text.startswith(DEFECT_SUMMARY):
+        return spoken
+    starts = (SDK_SUMMARY, KODA_SUMMARY, *((CLAUDE_CODE_SUMMARY,) if first_message else ()))
+    return first_block and text.startswith(starts)
+
 
 KODA_COMPACTABLE = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),

@@ -46,6 +46,9 @@ class MemoryContent:
     def tools(self) -> list[dict[str, Any]]:
         return self._tools
 
+    def unchanged(self) -> bool:
+        return True
+
 
 def from_messages(messages: list[Message]) -> Session:
     """A session of Anthropic-shaped messages (``role`` and ``content``)."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
 
 from context_tui.session.facts import Facts, Role
+from context_tui.session.spans import Spans
 
 
 def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
@@ -37,14 +39,14 @@ def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
         return bisect_left(kept, message)
 
     end = kept[-1] + 1 if kept else 0
-    clears = [epoch.message for epoch in facts.epochs if epoch.cause == "clear" and epoch.message < end]
+    clears = deque(epoch.message for epoch in facts.epochs if epoch.cause == "clear" and epoch.message < end)
     for compaction in facts.compactions:
         if compaction.message > end or (compaction.kind == "full" and compaction.message not in number):
             continue  # it was on what is gone
         while clears and clears[0] < compaction.message:
-            found.begin_epoch(moved(clears.pop(0)), "clear")
+            found.begin_epoch(moved(clears.popleft()), "clear")
         cleared = frozenset(block_number[row] for row in compaction.cleared if row in block_number)
-        prefix = tuple(number[message] for message in compaction.prefix if message in number)
+        prefix = Spans(*(range(moved(each.start), moved(each.stop)) for each in compaction.prefix.ranges))
         at = moved(compaction.message)
         found.add_compaction(replace(compaction, message=at, prefix=prefix, cleared=cleared))
     for message in clears:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from context_tui.errors import PlanError
 from context_tui.session.context import Context, context_at
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts, MessageFlag, Role
-from context_tui.session.window import Window, model_at, window_at
+from context_tui.session.window import Peaks, Window, model_at, window_at
 
 Message = dict[str, Any]
 """An Anthropic-shaped message: ``role`` and ``content``."""
@@ -30,6 +31,13 @@ class Content(Protocol):
 
     def tools(self) -> list[dict[str, Any]]:
         """Anthropic-shaped tool schemas, as far as they are in the file."""
+
+    def unchanged(self) -> bool:
+        """Whether what was read is still there as it was read; that there is more now is fine.
+
+        Raises:
+            Error: the file is gone, or cannot be read any more.
+        """
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,10 @@ class Session:
     def __len__(self) -> int:
         return self.length
 
+    @cached_property
+    def _peaks(self) -> Peaks:
+        return Peaks(self.facts)
+
     @property
     def window(self) -> Window:
         """The context window's size at the end in tokens, and where the number comes from."""
@@ -78,7 +90,7 @@ class Session:
         """The context window's size at message *at*: where a session switches models, that of the model there."""
         key = (self.window_given, model_at(self.facts, at))
         if key not in self._windows:
-            self._windows[key] = window_at(self.facts, at, self.window_given)
+            self._windows[key] = window_at(self.facts, at, self._peaks, self.window_given)
         return self._windows[key]
 
     @property

@@ -61,7 +61,26 @@ class Window:
         return self.source != "assumed"
 
 
-def window_at(facts: Facts, at: int, given: int | None = None) -> Window:
+class Peaks:
+    """The largest context that was recorded with each model, or that a full compaction of it had before."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._row = {model: row for row, model in enumerate(facts.models)}
+        self._recorded: dict[int, int] = {}
+        self._compacted: dict[str | None, int] = {}
+        for usage, row in zip(facts.requests, facts.request_model, strict=True):
+            self._recorded[row] = max(self._recorded.get(row, 0), usage.context)
+        for compaction in facts.compactions:
+            if compaction.kind == "full":
+                model = model_at(facts, compaction.message)
+                self._compacted[model] = max(self._compacted.get(model, 0), compaction.pre_tokens or 0)
+
+    def of(self, model: str | None) -> int:
+        """Tokens of that of one model; requests that name none count for a model that none names."""
+        return max(self._recorded.get(self._row.get(model or "", -1), 0), self._compacted.get(model, 0))
+
+
+def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> Window:
     """The window at message *at*: given by the user, else the file's, else that of the model in use there.
 
     Of the sizes that the model has it is the usual one, or the next that holds every size that was recorded with this
@@ -70,7 +89,7 @@ def window_at(facts: Facts, at: int, given: int | None = None) -> Window:
     if given:
         return Window(given, "given")
     model = model_at(facts, at)
-    peak = _peak(facts, model)
+    peak = peaks.of(model)
     if facts.window:
         return _holding(peak, (facts.window,), "file")
     name = _plain(model or "")
@@ -104,12 +123,3 @@ def _holding(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, 
     if not possible:
         possible = [next((size for size in larger if size >= peak), peak)]
     return Window(possible[0], "inferred", tuple(possible[1:]))
-
-
-def _peak(facts: Facts, model: str | None) -> int:
-    """The largest context that was recorded with *model*, or that a full compaction of it had before."""
-    which = facts.models.index(model) if model in facts.models else -1
-    sizes = (usage.context for usage, row in zip(facts.requests, facts.request_model, strict=True) if row == which)
-    full = (compaction for compaction in facts.compactions if compaction.kind == "full")
-    before = (each.pre_tokens or 0 for each in full if model_at(facts, each.message) == model)
-    return max(max(sizes, default=0), max(before, default=0))

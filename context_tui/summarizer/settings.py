@@ -1,7 +1,7 @@
 """Where a summary is asked for: flag over environment over configuration file over default.
 
-Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_TUI_CONFIG``, else
-``$XDG_CONFIG_HOME/context-tui/config.toml``::
+Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_TUI_CONFIG``, else ``config.toml`` in
+the folder that the system has for it (``~/.config/context-tui`` on Linux)::
 
     [summarizer.anthropic]
     model = "claude-haiku-4-5"
@@ -18,6 +18,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 from urllib.parse import urlsplit
+
+from platformdirs import user_config_path
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, Endpoint, Key, Kind
@@ -73,11 +75,10 @@ def resolve(
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """The configuration file's place."""
+    """The configuration file's place: the one that is named, else the one that this system has for the program."""
     if named := environ.get("CONTEXT_TUI_CONFIG"):
         return Path(named)
-    home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".config"
-    return Path(home) / "context-tui" / "config.toml"
+    return user_config_path("context-tui", appauthor=False) / "config.toml"
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str:

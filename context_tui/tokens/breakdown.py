@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,7 +147,9 @@ def wasted(reads: Sequence[Read]) -> int:
     had: list[tuple[float, float, float]] = []  # lines from and up to, apart and ascending, with their tokens
     total = 0.0
     for read in reads:
-        within = [span for span in had if span[0] < read.end and read.first < span[1]]
+        begin = bisect_right(had, float(read.first), key=lambda span: span[1])
+        end = bisect_left(had, read.end, key=lambda span: span[0])
+        within = had[begin:end]
         if read.end != inf:
             again = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
             again *= read.tokens / (read.end - read.first)
@@ -156,7 +159,7 @@ def wasted(reads: Sequence[Read]) -> int:
         total += again
         ends = [*((since, until) for since, until, _ in within), (read.first, read.end)]
         joined = (min(ends)[0], max(until for _, until in ends))
-        had = sorted([*(s for s in had if s not in within), (*joined, sum(s[2] for s in within) + read.tokens - again)])
+        had[begin:end] = [(*joined, sum(s[2] for s in within) + read.tokens - again)]
     return min(int(total), sum(read.tokens for read in reads) // len(reads) * (len(reads) - 1)) if reads else 0
 
 

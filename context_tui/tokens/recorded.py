@@ -18,9 +18,13 @@ def last_request(context: Context) -> int:
 
     It is never from before the epoch, nor from before a microcompaction: both forget the baseline (system 2).
     """
-    rows = context.facts.request_message
-    row = bisect_left(rows, context.at) - 1
-    return row if row >= 0 and rows[row] >= max(context.epoch_start, context.rewritten) else -1
+    return request_before(context.facts, context.at, max(context.epoch_start, context.rewritten))
+
+
+def request_before(facts: Facts, at: int, floor: int) -> int:
+    """Row of the last request before message *at*, or -1 where that ended before message *floor*."""
+    row = bisect_left(facts.request_message, at) - 1
+    return row if row >= 0 and facts.request_message[row] >= floor else -1
 
 
 def recorded_usage(context: Context) -> Usage | None:

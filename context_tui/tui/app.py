@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.guard import Guard
 from context_tui.tui.themes import DARK, LIGHT, theme_for
@@ -77,7 +77,7 @@ class ContextTuiApp(App[None]):
         """What is seen until the first screen has been imported."""
         what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
         info = what.info if isinstance(what, Session) else what
-        yield Static(sanitize_line(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
+        yield Static(visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
         """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile."""
@@ -119,10 +119,10 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import Entry, claude_code_sessions, samples
+        from context_tui.discovery import Entry, recorded_sessions, samples
         from context_tui.tui.screens.picker import PickerScreen
 
-        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *claude_code_sessions()]
+        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *recorded_sessions()]
         self.push_screen(PickerScreen(entries), self._picked)
 
     def _picked(self, info: SessionInfo | None) -> None:

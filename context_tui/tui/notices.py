@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from context_tui.sanitize import visible
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
 from context_tui.tokens.fit import Fit
@@ -40,7 +41,7 @@ def branches(session: Session, width: int) -> str:
     what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
     where = "a branch that was left" if len(left) == 1 else f"{len(left):,} branches that were left"
     short = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
-    named = f"{PurePath(session.info.path).name}#{left[0].id}"
+    named = f"{visible(PurePath(session.info.path).name)}#{left[0].id}"
     opens = f"context-tui {named} opens {'it' if len(left) == 1 else 'the first'}"
     words = (f"{what} on {where} by a rewind   {opens}", f"{what} on {short}: {named}")
     return next((each for each in words if len(each) <= width), f"{what} on {short}: #{left[0].id}")

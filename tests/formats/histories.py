@@ -61,8 +61,7 @@ def _bodies(rich: bool) -> st.SearchStrategy[Any]:
 
 def written(form: Format, messages: list[dict[str, Any]], path: Path) -> tuple[Session, list[str]]:
     """A history written to *path* and read again, with what was lost; pairs and blank texts stay as they are."""
-    refuses = form.refuses or (lambda role, block: "")
-    why = [[refuses(message["role"], block) for block in message["content"]] for message in messages]
+    why = [[form.refuses(message["role"], block) for block in message["content"]] for message in messages]
     held = [
         {**message, "content": [block for block, reason in zip(message["content"], reasons, strict=True) if not reason]}
         for message, reasons in zip(messages, why, strict=True)

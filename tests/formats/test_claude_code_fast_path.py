@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.session.bodies import measure_body, measure_raw_body
 from context_tui.session.jsontext import loads
@@ -46,7 +47,7 @@ FIELDS = (
 def read(path: Path, *, fast: bool) -> Session | str:
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     if not fast:
-        scanner._fast_reader = lambda scanner: lambda data, start: (start, 0)
+        scanner._fast_path = lambda scanner: lambda data, start: (start, 0)
     try:
         return scan(scanner)
     except UnreadableSession as error:
@@ -124,13 +125,13 @@ def test_the_usual_lines_are_taken_fast(tmp_path: Path) -> None:
     path = recording.write(tmp_path)
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     slow: list[int] = []
-    thorough = scanner._read_line
+    thorough = scanner._read
 
-    def read_line(line: bytes, start: int, whole: bool) -> None:
-        slow.append(start)
-        thorough(line, start, whole)
+    def read(record: Record, place: int, length: int) -> None:
+        slow.append(place)
+        thorough(record, place, length)
 
-    scanner._read_line = read_line  # type: ignore[method-assign]
+    scanner._read = read  # type: ignore[method-assign]
     scanner.advance()
     assert slow == []
     assert_same(path)

@@ -232,7 +232,7 @@ def test_a_main_record_without_content_beside_a_sidechain(tmp_path: Path) -> Non
 def line_by_line(path: Path) -> dict[str, Any]:
     """The facts that the reader finds without its loop for usual lines."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("context_tui.formats.claude_code.scan.fast_reader", lambda scanner: lambda data, at: (at, 0))
+        patched.setattr("context_tui.formats.claude_code.scan.fast_path", lambda scanner: lambda data, at: (at, 0))
         return facts_of(scan(scanner(path)))
 
 

@@ -18,7 +18,7 @@ from context_tui.formats.base import Advance
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import format_of, open_session
 from context_tui.policies.registry import plan
-from context_tui.session.facts import BlockFlag, MessageFlag, Role, Usage
+from context_tui.session.facts import MessageFlag, Role, Usage
 from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
 from tests.formats.histories import columns, few, opened, scanner_of
 
@@ -162,7 +162,7 @@ def test_compactions_are_told_from_archived_rows(compacted: Path) -> None:
     session = opened(FORM, compacted)
     first, second = f"{KODA_SUMMARY}\n\nfirst", f"{KODA_SUMMARY}\n\nsecond"
     assert len(session) == 14
-    assert [(c.message, c.kind, c.prefix) for c in session.facts.compactions] == [
+    assert [(c.message, c.kind, tuple(c.prefix)) for c in session.facts.compactions] == [
         (6, "full", (4, 5, 6, 7)),
         (10, "full", (8, 9, 10, 11)),
     ]
@@ -257,7 +257,7 @@ def test_a_live_database_is_followed(live: sqlite3.Connection, tmp_path: Path) -
     live.commit()
     assert scanner.advance() == Advance(5, 0, True)
     session = scanner.session()
-    assert session.facts.block_flags[session.facts.first_block[4]] == BlockFlag.KODA_CLEARED
+    assert session.facts.starts[session.facts.first_block[4]] == KODA_STUB
     archive(live, 2, "2026-03-01 11:00:00", "so far")
     assert scanner.advance() == Advance(7, 0, True)
     assert len(scanner.session().facts.compactions) == 1 and scanner.progress == 1

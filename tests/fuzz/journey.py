@@ -28,6 +28,7 @@ from context_tui.policies.triggers import fires, first_trigger
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizing import prepare
+from context_tui.tokens.estimators import context_tokens
 from context_tui.tui.beliefs import beliefs_of
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.jumps import jumps, peak_of
@@ -109,7 +110,7 @@ def check(session: Session) -> None:
 def _same_both_ways(session: Session) -> None:
     """The fast path through a Claude Code file gives what the thorough one does."""
     scanner = ClaudeCodeScanner(Path(session.info.path), session.info)
-    scanner._fast_reader = lambda scanner: lambda data, start: (start, 0)
+    scanner._fast_path = lambda scanner: lambda data, start: (start, 0)
     if columns(scan(scanner).facts) != columns(session.facts):
         raise Broken("the fast path gives other facts than the thorough one")
 
@@ -203,7 +204,7 @@ def _export(session: Session, plan: Plan | None, after: Session, to: str, folder
             raise Broken("an export failed, and left a file")
         return
     if plan is not None:
-        json.dumps(apply_report(session, plan, after, None, result), allow_nan=False)
+        json.dumps(apply_report(session, plan, context_tokens(after.context_at()), None, result), allow_nan=False)
     again = ct.open_session(out)
     check(again)
     again.to_messages()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,14 +57,19 @@ def test_precedence(tmp_path: Path) -> None:
     assert (other.host, other.model) == ("api.anthropic.com", "claude-haiku-4-5")
 
 
-def test_where_the_file_is(tmp_path: Path) -> None:
-    assert config_path({"CONTEXT_TUI_CONFIG": "/a/b.toml", "XDG_CONFIG_HOME": "/x"}) == Path("/a/b.toml")
-    assert config_path({"XDG_CONFIG_HOME": "/x"}) == Path("/x/context-tui/config.toml")
-    assert config_path({"HOME": "/h"}) == Path("/h/.config/context-tui/config.toml")
+def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert config_path({"CONTEXT_TUI_CONFIG": "/a/b.toml"}) == Path("/a/b.toml")
+    assert config_path({}) == Path("/x/context-tui/config.toml")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "/h")
+    folder = "Library/Application Support" if sys.platform == "darwin" else ".config"
+    assert config_path({}) == Path("/h", folder, "context-tui/config.toml")
     file = tmp_path / "context-tui" / "config.toml"
     file.parent.mkdir()
     file.write_text("[summarizer.openai]\nbase_url = 'http://filed.test'\n", "utf-8")
-    assert resolve("openai", environ={"XDG_CONFIG_HOME": str(tmp_path)}).host == "filed.test"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert resolve("openai", environ={}).host == "filed.test"
     with pytest.raises(SummarizerError, match="does not exist"):
         resolve("openai", environ={}, config=tmp_path / "none.toml")
 

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.memory import MemoryContent, facts_of
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.spans import Spans
 
 PATHS = ["src/auth.py", "src/tokens/refresh.py", "tests/test_auth.py", "src/web/[/red]routes.py"]
 TOOLS = ["Read", "Read", "Bash", "Bash", "Grep", "Edit", "mcp__jira__search"]
@@ -37,7 +38,7 @@ def sample(turns: int = 14, steps: int = 5, seed: int = 7, *, usage: bool = True
     facts.system_bytes, facts.tools_bytes, facts.model = 9_000, 22_000, "claude-sonnet-4-5"
     middle = next(m for m in range(len(messages) * 6 // 10, len(messages)) if messages[m]["role"] == "user")
     if compact:
-        facts.add_compaction(Compaction(middle, "full", "auto", 150_000, (middle,)))
+        facts.add_compaction(Compaction(middle, "full", "auto", 150_000, Spans(range(middle, middle + 1))))
     if usage:
         _record(facts, middle if compact else len(messages))
     for message in range(len(messages)):

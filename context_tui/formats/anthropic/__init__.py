@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from context_tui.formats.anthropic.write import refused, write_request
 from context_tui.formats.assembly import Assembly, Part
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.scanning import DocumentScanner, documents_in
 from context_tui.formats.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
@@ -90,12 +90,14 @@ class AnthropicShape:
         return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage, notes=notes)
 
 
-class AnthropicFormat:
+class AnthropicFormat(Format):
     """Anthropic Messages JSON."""
 
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     writable: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""

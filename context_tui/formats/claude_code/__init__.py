@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim
+from context_tui.formats.base import Claim, Format, Found, Lister
+from context_tui.formats.claude_code.places import kept, resume_command, title_of
 from context_tui.formats.claude_code.records import SIDE_TYPES, decode
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.claude_code.siblings import list_sessions
+from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -16,13 +18,12 @@ from context_tui.session.session import Session, SessionInfo
 _OWN_TYPES = SIDE_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
 
 
-class ClaudeCodeFormat:
+class ClaudeCodeFormat(Format):
     """Claude Code JSONL."""
 
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     writable: ClassVar[bool] = True
-    refuses: ClassVar[None] = None
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:
@@ -43,10 +44,23 @@ class ClaudeCodeFormat:
         return None
 
     def sessions(self, path: Path) -> list[SessionInfo]:
-        return list_sessions(path)
+        return self.lister()(path)
+
+    def lister(self) -> Lister:
+        beside = AgentFiles()
+        return lambda path: list_sessions(path, beside)
 
     def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
 
+    def title(self, path: Path) -> str:
+        return title_of(path)
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        return kept(environ, cwd)
+
     def write(self, session: Session, path: Path) -> Losses:
         return write(session, path)
+
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        return resume_command(session, written, out)

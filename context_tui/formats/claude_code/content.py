@@ -38,10 +38,13 @@ class LinesContent:
         return records.shown(records.blocks(record), record, typed=message in self.facts.shared)
 
     def raw(self, record: int) -> str:
-        return self.line(record).decode("utf-8", "replace")
+        return self.file.shown(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
         return ""
 
     def tools(self) -> list[dict[str, Any]]:
         return []
+
+    def unchanged(self) -> bool:
+        return self.file.unchanged()

@@ -8,13 +8,14 @@ line with something unusual about it, is left to :mod:`~context_tui.formats.clau
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
+from context_tui.formats.line_reader import FEW, FastPath
+from context_tui.formats.lines import STEP
 from context_tui.formats.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 BESIDE = SIDE_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""
 COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
-AT_ONCE = 16
-"""Lines that are read before the clock is looked at."""
-
 Buffer = bytes | mmap.mmap
 CONTAINERS = frozenset({dict, list})
 _QUOTE = ord('"')
@@ -82,7 +80,7 @@ class Line(msgspec.Struct, gc=False):
     origin: None = None
 
 
-def fast_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int, int]]:
+def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
 
     Everything that the loop touches is looked up here, once.
@@ -105,8 +103,8 @@ def fast_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int
 
     def read(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
-        for count in range(AT_ONCE):
-            end = find(b"\n", start)
+        for count in range(FEW):
+            end = find(b"\n", start, start + STEP)
             if end < 0:
                 return start, count
             try:
@@ -213,6 +211,6 @@ def fast_reader(scanner: ClaudeCodeScanner) -> Callable[[Buffer, int], tuple[int
                 node[record.uuid] = message
             scanner._leaf = message
             start = end + 1
-        return start, AT_ONCE
+        return start, FEW
 
     return read

@@ -18,14 +18,16 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
-from context_tui.formats.claude_code.fast_path import AT_ONCE, fast_reader
+from context_tui.formats.claude_code.fast_path import fast_path
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.lines import LineFile, objects_on
+from context_tui.formats.line_reader import LineReader
+from context_tui.formats.lines import LineFile
 from context_tui.formats.values import epoch_ms, recorded_tokens
-from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
 from context_tui.session.limits import short
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.spans import EMPTY, Spans
 
 MAIN = ""
 UNNAMED = "sidechain"
@@ -39,17 +41,15 @@ class ClaudeCodeScanner:
         self._file = LineFile(path)
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
-        self._fast_reader = fast_reader
+        self._fast_path = fast_path
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
     def _start(self, chain: str) -> None:
         self._chain = chain
-        self._offset = 0
-        self._line = 0
-        self._torn = False
         self._first_sidechain: str | None = None
         self.facts = Facts()
+        self._lines = LineReader(self._file, self.facts, records.decode)
         self._by_id: dict[str, int] = {}  # API message id to message
         self._request: dict[int, Usage] = {}
         self._node: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
@@ -66,38 +66,16 @@ class ClaudeCodeScanner:
 
     @property
     def progress(self) -> float:
-        return self._offset / self._file.size if self._file.size else 1.0
+        return self._lines.progress
 
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
-        self._file.refresh()
-        before, self._revised, steps = len(self.facts), len(self.facts), 0
-        if self._torn and self._offset < self._file.size:
-            self._untear()
-        data, size = self._file.data, self._file.size
-        fast_path = self._chain == self._wanted == MAIN
-        read_usual = self._fast_reader(self)  # not kept: it holds the scanner, and that the open file
-        while self._offset < size:
-            if deadline is not None and steps and time.perf_counter() > deadline:
-                break
-            steps += 1
-            if fast_path:
-                self._offset, taken = read_usual(data, self._offset)
-                self._line += taken
-                if taken == AT_ONCE or self._offset >= size:
-                    continue
-            start = self._offset
-            end = data.find(b"\n", start)
-            whole = end >= 0
-            if not whole:
-                end = size
-            self._read_line(data[start:end], start, whole)
-            self._line += whole
-            self._offset = min(end + 1, size)
-            if self._main_began and self._chain != self._wanted:
-                self._start(MAIN)
-                return replace(self.advance(budget_s), revised_from=0)
-        ended = self._offset >= size
+        before, self._revised = len(self.facts), len(self.facts)
+        usual = self._chain == self._wanted == MAIN
+        ended = self._lines.advance(self._read, deadline, self._fast_path(self) if usual else None)
+        if self._main_began and self._chain != self._wanted:
+            self._start(MAIN)
+            return replace(self.advance(budget_s), revised_from=0)
         alone = len(self.facts) == 0 and self._chain == MAIN and not self._main_began
         if ended and alone and self._first_sidechain is not None:
             self._start(self._first_sidechain)
@@ -117,44 +95,6 @@ class ClaudeCodeScanner:
         elif self._chain != MAIN and not len(facts):
             raise UnreadableSession(f"{self._file.path}: has no session {self._chain!r}")
         return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
-
-    # -- lines
-
-    def _read_line(self, line: bytes, start: int, whole: bool) -> None:
-        try:
-            record = records.decode(line)
-        except ValueError as error:
-            self._read_odd_line(line, start, whole, str(error))
-            return
-        self._read(record, start, len(line))
-
-    def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> None:
-        """A line that is not one object: blank, several objects, torn, or broken."""
-        if not line.strip():
-            return
-        try:
-            ranges = objects_on(line)
-            several = [records.decode(line[begin:end]) for begin, end in ranges]
-        except ValueError:
-            self._torn = not whole
-            what = "torn last line (still being written, or cut off)" if self._torn else f"unreadable line: {why[:120]}"
-            self._problem(start, len(line), what)
-            return
-        for record, (begin, end) in zip(several, ranges, strict=True):
-            self._read(record, start + begin, end - begin)
-
-    def _problem(self, place: int, length: int, what: str) -> None:
-        self._tell(self.facts.add_record(place, length, RecordKind.PROBLEM), what)
-
-    def _tell(self, row: int, what: str) -> None:
-        self.facts.problems.append(Problem(f"line {self._line + 1}", what, row))
-
-    def _untear(self) -> None:
-        """Take back the torn last line: the file has grown, so it is read again."""
-        problem = self.facts.problems.pop()
-        self._offset = self.facts.record_place[problem.raw]
-        self.facts.drop_last_record()
-        self._torn = False
 
     # -- records
 
@@ -183,13 +123,13 @@ class ClaudeCodeScanner:
             unknown = (
                 f"unknown record type {short(repr(what), 80)}" if what is not None else "no record: it has no type"
             )
-            self._problem(place, length, f"record of type {what!r} without content" if empty else unknown)
+            self._lines.problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
         row = facts.add_record(place, length, kind, message)
         while self._notes:
-            self._tell(row, self._notes.pop())
+            self._lines.note(row, self._notes.pop())
         if self._apart >= 0:
             message, self._apart = self._apart, -1
             facts.share(message, row)
@@ -384,7 +324,7 @@ class ClaudeCodeScanner:
         about = first.compactMetadata or {}
         prefix, missing = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
-            prefix = (message, *prefix)
+            prefix = Spans(range(message, message + 1), *prefix.ranges)
         trigger, tokens = _text(about.get("trigger")), self._size(about, "preTokens")
         self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
 
@@ -396,21 +336,20 @@ class ClaudeCodeScanner:
             self._notes.append(str(error))
             return None
 
-    def _preserved(self, about: dict[str, object], end: int) -> tuple[tuple[int, ...], int]:
+    def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
-        found: list[int] = []
-        missing = 0
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
             uuids = _texts(kept["uuids"])
-            found = [self._node.get(uuid, -1) for uuid in uuids]
+            found = dict.fromkeys(self._node.get(uuid, -1) for uuid in uuids)
             missing = sum(1 for uuid in uuids if uuid not in self._node)
-        elif isinstance(segment, dict):
+            return Spans.of(message for message in found if 0 <= message < end), missing
+        if isinstance(segment, dict):
             ends = _texts([segment.get(name) for name in ("headUuid", "tailUuid")])
             head, tail = (self._node.get(uuid, -1) for uuid in ends)
-            found = list(range(head, tail + 1)) if head >= 0 else []
             missing = len({uuid for uuid in ends if uuid not in self._node})
-        return tuple(dict.fromkeys(message for message in found if 0 <= message < end)), missing
+            return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
+        return EMPTY, 0
 
     # -- branches
 
@@ -438,7 +377,7 @@ class ClaudeCodeScanner:
             if parent in left and message not in left and message not in path:
                 left[message] = left[parent]
                 left[message].add(message)
-        return [branch for message, branch in sorted(left.items()) if message == min(branch)]
+        return list({id(branch): branch for _, branch in sorted(left.items())}.values())
 
     def _branch(self, number: int, messages: set[int]) -> Branch:
         """What is said of a branch that was left."""

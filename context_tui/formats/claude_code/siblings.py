@@ -10,7 +10,8 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
 from context_tui.formats.claude_code.scan import UNNAMED
-from context_tui.formats.lines import LineFile
+from context_tui.formats.files import open_regular
+from context_tui.formats.lines import STEP, LineFile
 from context_tui.session.limits import short
 from context_tui.session.session import SessionInfo
 
@@ -21,7 +22,24 @@ SEARCHED = 32 << 20
 """Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
 
 
-def list_sessions(path: Path) -> list[SessionInfo]:
+class AgentFiles:
+    """The agent files that stand beside sessions (up to 2.0): each folder is listed, and each file read, once."""
+
+    def __init__(self) -> None:
+        self._of: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
+
+    def of(self, path: Path) -> list[tuple[Path, Record]]:
+        """Those of the session *path* with their first messages, sorted by path."""
+        folder = path.parent
+        if folder not in self._of:
+            found = self._of[folder] = {}
+            for file in sorted(folder.glob("agent-*.jsonl")):
+                if first := _first_message(file):
+                    found.setdefault(first.sessionId, []).append((file, first))
+        return self._of[folder].get(path.stem, [])
+
+
+def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
     """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
     try:
         status = path.stat()
@@ -32,19 +50,9 @@ def list_sessions(path: Path) -> list[SessionInfo]:
         return [_agent(path, first, first.sessionId or "?")]
     main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
     inline = [replace(main, id=agent, title=short(agent), parent=str(path)) for agent in _inline_agents(path)]
-    return [main, *inline, *_agents_beside(path)]
-
-
-def _agents_beside(path: Path) -> list[SessionInfo]:
-    """Agents with files of their own: below the session's folder, or (up to 2.0) beside the session."""
     own = path.with_suffix("") / "subagents"
-    found = [(file, _first_message(file), True) for file in sorted(own.rglob("agent-*.jsonl"))]
-    found += [(file, _first_message(file), False) for file in sorted(path.parent.glob("agent-*.jsonl"))]
-    return [
-        _agent(file, first, str(path))
-        for file, first, ours in found
-        if first and (ours or first.sessionId == path.stem)
-    ]
+    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _first_message(file))]
+    return [main, *inline, *(_agent(file, first, str(path)) for file, first in (*below, *beside.of(path)))]
 
 
 def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
@@ -53,15 +61,15 @@ def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
 
 
 def _first_message(path: Path) -> Record | None:
-    """The first message record of a file, looked for on its first lines."""
+    """The first message record of a file, looked for on its first lines; a very long one is none."""
     try:
-        with path.open("rb") as file:
-            for line in islice(file, FIRST_LINES):
+        with open_regular(path) as file:
+            for line in islice(iter(lambda: file.readline(STEP), b""), FIRST_LINES):
                 with suppress(ValueError):
                     record = decode(line)
                     if record.type in MESSAGE_TYPES:
                         return record
-    except OSError:
+    except (OSError, UnreadableSession):
         pass
     return None
 
@@ -77,14 +85,13 @@ def _inline_agents(path: Path) -> list[str]:
             if at < 0:
                 break
             start = file.data.rfind(b"\n", 0, at) + 1
-            end, _ = file.line(at)
-            try:
+            end = file.data.find(b"\n", at, start + STEP)
+            end = end if end >= 0 else min(start + STEP, file.size)
+            with suppress(ValueError):  # no record, or one that is too long to be looked at here
                 record = decode(file.data[start:end])
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     found[record.agentId or UNNAMED] = None
-            except ValueError:
-                pass
-            at = end
+            at = max(end, at + 1)
         main = file.data.find(b'"isSidechain":false', 0, SEARCHED)
     finally:
         file.close()

@@ -174,7 +174,8 @@ class _Writer:
                 if not any(map(records.is_result, part)):
                     record.pop("toolUseResult", None)
             count = len(records.blocks(known) if part is None else part)
-            bodies = {o - ordinal: text for o, text in origin.bodies.items() if ordinal <= o < ordinal + count}
+            own = range(ordinal, ordinal + count)
+            bodies = {o - ordinal: origin.bodies[o] for o in own if o in origin.bodies} if origin.bodies else {}
             ordinal += count
             if isinstance(message, dict):
                 if isinstance(message.get("usage"), dict):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Scanner
-from context_tui.formats.databases import MAGIC, Database, text
+from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.databases import MAGIC, Database, DatabaseLocked, text
 from context_tui.formats.koda.scan import KodaScanner
 from context_tui.formats.koda.write import write_database
 from context_tui.formats.values import epoch_ms, title_of
@@ -17,13 +17,13 @@ from context_tui.session.session import Session, SessionInfo
 __all__ = ["KodaFormat"]
 
 
-class KodaFormat:
+class KodaFormat(Format):
     """koda's SQLite database."""
 
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
-    refuses: ClassVar[None] = None
+    suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""
@@ -32,6 +32,8 @@ class KodaFormat:
         database = Database(path)
         try:
             columns, others = database.columns("messages"), database.tables()
+        except DatabaseLocked:  # it is a database: that it is in use says more than that nobody knows it
+            raise
         except UnreadableSession:
             return None
         finally:
@@ -51,9 +53,10 @@ class KodaFormat:
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
-        if info.id not in {each.id for each in self.sessions(path)}:
+        scanner = KodaScanner(path, info)
+        if not scanner.rows and info.id not in {each.id for each in self.sessions(path)}:
             raise UnreadableSession(f"{path}: has no session {info.id!r}")
-        return KodaScanner(path, info)
+        return scanner
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""

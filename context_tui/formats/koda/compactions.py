@@ -6,11 +6,14 @@ so the context after it is what was left, then the summary, then the hint.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from context_tui.formats.values import epoch_ms
 from context_tui.session.epochs import order_at
 from context_tui.session.facts import Compaction, Epoch, Facts, Kind, MessageFlag, Role
+from context_tui.session.spans import Spans
 
 Stamp = tuple[int, str]
 
@@ -27,16 +30,67 @@ def begin_epochs(facts: Facts, archived: Sequence[str | None]) -> None:
 def compactions_in(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """The compactions of a session; ``archived`` holds, per message, when it was archived."""
     stamps = [None if when is None else (epoch_ms(when), when) for when in archived]
-    last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     found: list[Compaction] = []
-    before: Stamp | None = None
+    left = _Left(stamps)
+    for summary, own in zip(summaries, _own_stamps(summaries, stamps), strict=True):
+        tail = left.by(summary, own) if own is not None else Spans(range(summary))
+        hint = range(summary, summary + 1 + _has_hint(facts, summary))
+        found.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
+    return found
+
+
+def _own_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
+    """For each summary, the stamp of the rows that it is of, if any: the latest of those that are all older than the
+    summary, and were archived before it was, and before the rows of any later summary.
+    """
+    last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
+    possible = sorted(last_with)
+    found: list[Stamp | None] = []
     for summary in reversed(summaries):
-        own = max((s for s in last_with if _may_be(s, summary, stamps[summary], last_with[s], before)), default=None)
-        tail = [m for m, stamp in enumerate(stamps[:summary]) if stamp is None or own is None or stamp > own]
-        found.append(Compaction(summary, "full", prefix=(*tail, summary, *_hint(facts, summary))))
-        before = own or before
+        end = begin = len(possible)
+        if (archived := stamps[summary]) is not None:
+            end = begin = bisect_left(possible, archived)
+        while begin and last_with[possible[begin - 1]] >= summary:
+            begin -= 1
+        del possible[begin:end]  # nor can they be of an earlier summary
+        found.append(possible[begin - 1] if begin else None)
+        if begin:
+            del possible[begin - 1 :]
     return found[::-1]
+
+
+class _Left:
+    """The rows that one compaction after another left in the context: not archived by it or one before."""
+
+    def __init__(self, stamps: Sequence[Stamp | None]) -> None:
+        self._stamps = stamps
+        self._taken = 0
+        self._waiting: list[tuple[Stamp, int]] = []  # a heap of those that will be archived
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+
+    def by(self, summary: int, own: Stamp) -> Spans:
+        """The messages before *summary* that are left when those archived at *own* are gone; asked for in order."""
+        for message in range(self._taken, summary):
+            if self._stops and self._stops[-1] == message:
+                self._stops[-1] += 1
+            else:
+                self._starts.append(message)
+                self._stops.append(message + 1)
+            if (stamp := self._stamps[message]) is not None:
+                heappush(self._waiting, (stamp, message))
+        self._taken = summary
+        while self._waiting and self._waiting[0][0] <= own:
+            self._remove(heappop(self._waiting)[1])
+        return Spans(*map(range, self._starts, self._stops))
+
+    def _remove(self, message: int) -> None:
+        at = bisect_right(self._starts, message) - 1
+        parts = [(self._starts[at], message), (message + 1, self._stops[at])]
+        parts = [(start, stop) for start, stop in parts if start < stop]
+        self._starts[at : at + 1] = [start for start, _ in parts]
+        self._stops[at : at + 1] = [stop for _, stop in parts]
 
 
 def leave_out_archived(facts: Facts, archived: Sequence[str | None]) -> None:
@@ -46,14 +100,12 @@ def leave_out_archived(facts: Facts, archived: Sequence[str | None]) -> None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 
 
-def _may_be(stamp: Stamp, summary: int, archived: Stamp | None, last: int, before: Stamp | None) -> bool:
-    """Whether rows archived at *stamp* can be those of *summary*: older than it, and archived before it was."""
-    return last < summary and (archived is None or stamp < archived) and (before is None or stamp < before)
-
-
-def _hint(facts: Facts, summary: int) -> list[int]:
-    """The hint behind a summary: a text of the assistant that no model was asked for."""
+def _has_hint(facts: Facts, summary: int) -> bool:
+    """Whether a hint stands behind a summary: a text of the assistant that no model was asked for."""
     hint = summary + 1
-    if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT or hint in facts.request_message:
-        return []
-    return [hint] if all(facts.kind[block] == Kind.TEXT for block in facts.blocks_of(hint)) else []
+    if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
+        return False
+    row = bisect_left(facts.request_message, hint)
+    if row < len(facts.requests) and facts.request_message[row] == hint:
+        return False
+    return all(facts.kind[block] == Kind.TEXT for block in facts.blocks_of(hint))

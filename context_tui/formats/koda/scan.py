@@ -9,24 +9,57 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 from context_tui.formats.assembly import Assembly
 from context_tui.formats.base import Advance
-from context_tui.formats.databases import Database, text
+from context_tui.formats.databases import Database, checksum, text
 from context_tui.formats.koda.compactions import begin_epochs
 from context_tui.formats.koda.rows import Row, column_list, part_of
 from context_tui.session.session import Session, SessionInfo
 
-BATCH = 64
-_TALLY = (
-    "SELECT count(*), count(compacted_at), count(completed_at),"
-    " coalesce(sum(length(CAST(content AS BLOB))), 0) + coalesce(sum(length(CAST(tool_calls AS BLOB))), 0)"
-    " FROM (SELECT {columns} FROM messages WHERE session_id = ? AND id BETWEEN 0 AND ?)"
-)
+BATCH, BATCH_BYTES = 64, 1 << 20
+"""Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
+
+
+class Rows:
+    """The rows of one session, in batches by id; and whether those that were read are still what they were."""
+
+    def __init__(self, database: Database, columns: frozenset[str], session_id: str) -> None:
+        self._database, self._columns, self._id = database, columns, session_id
+        listed = column_list(columns)
+        self._select = f"SELECT {listed} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT ?"
+        self._batch = 1
+        self.read, self.last, self._checksum = 0, -1, 0
+
+    def behind(self, last: int) -> list[Row]:
+        """The next rows behind the one with the id *last*; none at the end."""
+        rows = [Row(*row) for row in self._database.query(self._select, (self._id, last, self._batch))]
+        large = sum(row.size for row in rows) > BATCH_BYTES
+        self._batch = 1 if large else min(2 * self._batch, BATCH)
+        return rows
+
+    def note(self, row: Row) -> None:
+        """Remember a row, which has to be the next one, as it was read.
+
+        Raises:
+            UnreadableSession: its id is not behind the last one's.
+        """
+        if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
+            raise UnreadableSession(f"{self._database.path}: is damaged: row ids behind {self.last} do not ascend")
+        self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
+
+    def unchanged(self) -> bool:
+        """Whether the rows that were read are still there, the same and without others between them."""
+        now = Rows(self._database, self._columns, self._id)
+        while now.last < self.last and (batch := now.behind(now.last)):
+            for row in batch:
+                if now.last < self.last:
+                    now.note(row)
+        return (now.read, now.last, now._checksum) == (self.read, self.last, self._checksum)
 
 
 class KodaContent:
     """Full text of a session from the database."""
 
-    def __init__(self, database: Database, columns: frozenset[str], assembly: Assembly) -> None:
-        self._database, self._assembly = database, assembly
+    def __init__(self, database: Database, columns: frozenset[str], assembly: Assembly, rows: Rows) -> None:
+        self._database, self._assembly, self._rows = database, assembly, rows
         self._has_completion = "completed_at" in columns
         self._select = f"SELECT {column_list(columns)} FROM messages WHERE id = ?"
 
@@ -54,6 +87,10 @@ class KodaContent:
         """Nothing: koda does not store them."""
         return []
 
+    def unchanged(self) -> bool:
+        """Whether the rows that were read are still what they were."""
+        return self._rows.unchanged()
+
     def _row(self, record: int) -> Row:
         place = self._assembly.facts.record_place[record]
         rows = self._database.query(self._select, (place,))
@@ -63,15 +100,15 @@ class KodaContent:
 
 
 class KodaScanner:
-    """A resumable scan of one session. Appended rows are read on; after any other change it starts again."""
+    """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
+
+    ``rows`` is how many there were at first.
+    """
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._info, self._database = info, Database(path)
         self._columns = self._database.columns("messages")
-        columns = column_list(self._columns)
-        self._select = f"SELECT {columns} FROM messages WHERE session_id = ? AND id > ? ORDER BY id LIMIT {BATCH}"
-        self._tally_of = _TALLY.format(columns=columns)
-        self._count = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
+        self.rows: int = self._database.query("SELECT count(*) FROM messages WHERE session_id = ?", (info.id,))[0][0]
         self._stamp: tuple[Any, ...] = ()
         self._ended = False
         self._begin()
@@ -79,7 +116,7 @@ class KodaScanner:
     @property
     def progress(self) -> float:
         """Share of the rows that have been read."""
-        return min(self._tally[0] / self._count, 1.0) if self._count else 1.0
+        return min(self._rows.read / self.rows, 1.0) if self.rows else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
@@ -90,7 +127,7 @@ class KodaScanner:
             if stamp == self._stamp:
                 return Advance(0, None, True)
             self._ended, self._stamp = False, stamp
-            if restarted := self._changed():
+            if restarted := not self._rows.unchanged():
                 self._begin()
         facts = self._assembly.facts
         before = 0 if restarted else len(facts)
@@ -103,29 +140,27 @@ class KodaScanner:
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        content = KodaContent(self._database, self._columns, self._assembly)
+        content = KodaContent(self._database, self._columns, self._assembly, self._rows)
         return Session(self._assembly.facts, content, self._info, len(self._assembly.facts))
 
     def _begin(self) -> None:
         self._assembly = Assembly()
         self._archived: list[str | None] = []
+        self._rows = Rows(self._database, self._columns, self._info.id)
         self._waiting: list[Row] = []
         self._ended = False
-        self._last, self._tally = -1, (0, 0, 0, 0)
         self._stamp = self._stamp or self._database.stamp()
 
     def _take(self) -> bool:
         """Take one row; whether there was one."""
         if not self._waiting:
-            self._waiting = [Row(*row) for row in self._database.query(self._select, (self._info.id, self._last))]
+            self._waiting = self._rows.behind(self._rows.last)
             self._waiting.reverse()
         if not self._waiting:
             self._ended = True
             return False
         row = self._waiting.pop()
-        if not isinstance(row.id, int) or row.id <= self._last:  # or the scan would never end
-            raise UnreadableSession(f"{self._database.path}: is damaged: row ids behind {self._last} do not ascend")
-        self._last = row.id
+        self._rows.note(row)
         part = part_of(row, has_completion="completed_at" in self._columns)
         message = self._assembly.add(part, row.id, row.size, f"row {row.id}")
         if part.usage and part.usage.fresh != row.prompt_tokens:
@@ -134,15 +169,4 @@ class KodaScanner:
             self._assembly.facts.system_rows += 1
         elif message == len(self._archived):
             self._archived.append(None if row.compacted_at is None else text(row.compacted_at))
-        rows, archived, completed, size = self._tally
-        self._tally = (
-            rows + 1,
-            archived + (row.compacted_at is not None),
-            completed + (row.completed_at is not None),
-            size + row.size,
-        )
         return True
-
-    def _changed(self) -> bool:
-        """Whether rows that have been read are no longer what they were."""
-        return self._database.query(self._tally_of, (self._info.id, self._last))[0] != self._tally

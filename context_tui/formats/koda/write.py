@@ -12,10 +12,9 @@ from typing import Any
 
 from context_tui.errors import Error
 from context_tui.formats.arguments import arguments_of
-from context_tui.formats.writing import tell_injected
+from context_tui.formats.writing import body_as_text, tell_injected
 from context_tui.losses import Losses
 from context_tui.session import markers
-from context_tui.session.facts import is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Message, Session
 
@@ -75,8 +74,8 @@ def write_database(session: Session, path: Path) -> Losses:
     if session.content.tools():
         losses.note("the tool schemas are left out: koda brings its own")
     times = [time for time in session.facts.time if time >= 0]
-    state = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
-    now, new_id = f"{state:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
+    when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
+    now, new_id = f"{when:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(SCHEMA)
@@ -124,10 +123,11 @@ def _rows(message: Message, losses: Losses) -> list[Row]:
     if spoken:
         return [{"role": "assistant", "content": content, **_calls(blocks), **_thinking(blocks, losses)}]
     results: list[Row] = [
-        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": _body(block, losses)}
+        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": body_as_text(block, losses)}
         for block in blocks
         if block.get("type") == "tool_result"
     ]
+    losses.add("results no longer marked as errors", sum(bool(block.get("is_error")) for block in blocks))
     if results and content is not None:
         losses.add("messages with results and text that became two")
     return results if results and content is None else [*results, {"role": "user", "content": content}]
@@ -162,23 +162,6 @@ def _text(blocks: list[Block], losses: Losses) -> str | None:
     if len(texts) > 1:
         losses.add(JOINED)
     return "\n\n".join(texts) if texts else None
-
-
-def _body(result: Block, losses: Losses) -> str:
-    """A result as text: the texts of a list joined, any other value as compact JSON."""
-    body = result.get("content")
-    if result.get("is_error"):
-        losses.add("results no longer marked as errors")
-    if body is None or isinstance(body, str):
-        return body or ""
-    if not is_block_list(body):
-        losses.add("results that were JSON and are text now")
-        return compact_json(body).decode("utf-8", "surrogatepass")
-    text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
-    if images := sum(1 for block in body if block["type"] == "image"):
-        losses.add("images left out", images)
-        losses.change(result, {**result, "content": text})
-    return text
 
 
 def _calls(blocks: list[Block]) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Scanner
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
 from context_tui.formats.openai.write import refused, write_request
@@ -16,12 +16,14 @@ from context_tui.session.session import Session, SessionInfo
 __all__ = ["OpenAIFormat"]
 
 
-class OpenAIFormat:
+class OpenAIFormat(Format):
     """OpenAI Chat Completions JSON."""
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
     writable: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool calls, tool messages and function schemas; a system message in the list is a hint."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.highlighter import Highlighter
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -15,7 +18,7 @@ from textual.widgets import Footer, Input, Label, Static
 from context_tui.errors import Error
 from context_tui.exporting import ExportResult, OutputExists, export, suggested_path, writable_formats
 from context_tui.formats.registry import FORMATS
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
 from context_tui.tui.screens.apply.background import in_background
 from context_tui.tui.screens.prompts import Answer, ChoicePrompt
@@ -59,7 +62,9 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             origin = f" after {self.session.origin}" if self.session.origin else ""
             yield Label(sanitize_line(f"Export {what}{origin}"), id="export-title", markup=False)
             yield Static("", id="export-formats", markup=False)
-            yield Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
+            path = Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
+            path.highlighter = Visible(path)
+            yield path
             yield Static("", id="export-status", markup=False)
         yield Footer(compact=True, show_command_palette=False)
 
@@ -116,7 +121,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             return
         self._writing = True
         self._tell("writing…")
-        self.run_worker(self._export(Path(name).expanduser(), force), group="export", exit_on_error=False)
+        self.run_worker(self._export(Path(os.path.expanduser(name)), force), group="export", exit_on_error=False)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
@@ -141,11 +146,11 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._tell("nothing was written; name another file")
 
     def _show_result(self, result: ExportResult) -> None:
-        parts: list[Any] = [("✓ ", "$success"), sanitize_line(f"written: {result.path}")]
+        parts: list[Any] = [("✓ ", "$success"), visible(f"written: {result.path}")]
         for loss in result.losses:
             parts += [("\n! ", "$warning"), sanitize_line(loss)]
         if result.resume_command:
-            parts += [("\n\nto go on with it:\n", "$foreground 60%"), sanitize_line(result.resume_command)]
+            parts += [("\n\nto go on with it:\n", "$foreground 60%"), visible(result.resume_command)]
         status = self.query_one("#export-status", Static)
         status.update(Content.assemble(*parts))
         status.remove_class("wrong")
@@ -153,7 +158,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     def _tell(self, text: str, wrong: bool = False) -> None:
         status = self.query_one("#export-status", Static)
-        status.update(sanitize_line(text))
+        status.update(visible(text))
         status.set_class(wrong, "wrong")
 
     def action_copy(self) -> None:
@@ -165,6 +170,20 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def action_close(self) -> None:
         """Close with what was written, if anything was."""
         self.dismiss(self.result)
+
+
+class Visible(Highlighter):
+    """Draws the name of a file as it is, character for character, with nothing hidden in it."""
+
+    def __init__(self, path: Input) -> None:
+        self._path = path
+
+    def __call__(self, text: str | Text) -> Text:
+        """What is drawn in the place of *text*, which has lost characters already."""
+        return Text(visible(self._path.value), no_wrap=True, overflow="ignore", end="")
+
+    def highlight(self, text: Text) -> None:
+        """Nothing: the text is another one."""
 
 
 _REPLACE = [Answer("k", "keep", "keep it"), Answer("r", "replace", "replace it")]

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from context_tui.policies.registry import POLICIES
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import notices
@@ -259,7 +259,7 @@ class InspectorScreen(Reacting):
         if words != self._told:  # a line that comes or goes moves everything below it
             bar = self.query_one("#notice", Static)
             one_line = self._told and words and max(len(self._told), len(words)) < bar.size.width
-            bar.update(Content(sanitize_line(words)), layout=not one_line)
+            bar.update(Content(visible(words)), layout=not one_line)
             self._told, bar.display = words, bool(words)
 
     # What the view depends on, and was computed off the paint path

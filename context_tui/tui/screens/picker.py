@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from context_tui.discovery import GROUPS, Entry, entries_of, title_of
 from context_tui.errors import Error, SeveralSessions
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.session.session import SessionInfo
 from context_tui.tui.screens.picker_list import PickerList, Row
 
@@ -176,8 +176,8 @@ class PickerScreen(Screen[SessionInfo | None]):
         try:
             self.dismiss(info if info.format else choose(info.path))
         except SeveralSessions:
-            self._heading = sanitize_line(f"Sessions in {message.entry.name}")
+            self._heading = visible(f"Sessions in {message.entry.name}")
             self._take(sessions_in(info.path))
             self._list()
         except Error as error:
-            status.update(sanitize_line(str(error)))
+            status.update(visible(str(error)))

@@ -18,7 +18,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.discovery import Entry
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import sanitize_line, visible
 from context_tui.tui.widgets.row_paint import clip
 
 Row = Entry | str
@@ -125,7 +125,7 @@ class PickerList(ScrollView, can_focus=True):
             (clip(sanitize_line(self._title_of(entry)), title), "title"),
         ]
         if place:
-            cells.append((" " + clip(sanitize_line(entry.place), place - 1), "muted"))
+            cells.append((" " + clip(visible(entry.place), place - 1), "muted"))
         cells.append((f"{size(entry.info.bytes):>{SIZE}}{age(self._now - entry.info.time):>{AGE}} ", "muted"))
         return cells
 
@@ -186,7 +186,7 @@ class PickerList(ScrollView, can_focus=True):
 def short_name(entry: Entry) -> str:
     """The name, of ids only the first eight digits."""
     found = _UUID.fullmatch(entry.name)
-    return found.group(1) if found else sanitize_line(entry.name)
+    return found.group(1) if found else visible(entry.name)
 
 
 def size(count: int) -> str:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Label
 
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.tui.screens.reading import Part, ReadingPane
@@ -45,7 +45,7 @@ class ProblemsScreen(ModalScreen[None]):
 
     def _heading(self, count: int) -> str:
         records = len(self.session.facts.record_kind)
-        name = sanitize_line(self.session.info.path.rpartition("/")[2] or "this session")
+        name = visible(self.session.info.path.rpartition("/")[2] or "this session")
         of = f" of {records:,} records" if records else ""
         return f"Problems: {count:,}{of} in {name}" if count else f"No problems in {name}"
 

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
 from context_tui.errors import Error
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import sanitize_line, visible
 
 _PYTHON_SAYS = ("invalid literal", "could not convert")
 
@@ -99,7 +99,7 @@ class ChoicePrompt(ModalScreen[str | None]):
         """The question and a button for each answer."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
-            yield Label(sanitize_line(self._detail), id="prompt-hint", markup=False)
+            yield Label(visible(self._detail), id="prompt-hint", markup=False)
             with Horizontal(id="prompt-answers"):
                 for number, answer in enumerate(self._answers):
                     label = Content(f"{answer.key}  {answer.label}")

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from context_tui.policies.registry import POLICIES
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import visible
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.jumps import Jump, next_jump
 from context_tui.tui.screens.background import Background
@@ -48,7 +48,7 @@ class Steering(Background):
         """Tell something in passing, in place of what was told before; nothing in it is taken for markup."""
         self.hush()
         self.said = True
-        self.notify(sanitize_line(words), severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(visible(words), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def hush(self) -> None:
         """Take back what was told in passing: it was about a view that is not on screen any more."""

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from context_tui.sanitize import visible
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
@@ -38,7 +39,7 @@ def title_line(
 ) -> list[Run]:
     """What is open, with counts; the point at the right edge."""
     info = session.info
-    name = PurePath(info.path).name or info.title or "session"
+    name = visible(PurePath(info.path).name) or info.title or "session"
     named = f"{name}#{info.id}" if info.id else name
     ranks: list[tuple[int, Run]] = [
         (9, (safe(named, max(12, width // 3)), BOLD)),

@@ -1,0 +1,791 @@
+"""What grows how: the time for sessions of awkward shapes of sizes n and 10 n.
+
+    python -m benchmarks.growth             every shape, a few minutes
+    python -m benchmarks.growth koda pairs  those with one of these words in their name
+
+Ten times the input may take at most thirteen times as long: linear, or a little more. Exits with 1 where it does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import signal
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import context_tui as ct
+from benchmarks.shapes import Chain, Record, call, database, encode, result, stamp
+from context_tui.cli.inspect import report_of, show
+from context_tui.compaction.tool_pairing import problems, repair, repair_minimally, repair_orphans, unique_ids
+from context_tui.discovery import entries_of, recorded_sessions, title_of
+from context_tui.exporting import export, writable_formats
+from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.triggers import fires
+from context_tui.session.markers import KODA_SUMMARY
+from context_tui.session.session import Session
+from context_tui.tokens.breakdown import Read, wasted
+
+FACTOR, BUDGET = 10, 13
+PATIENCE_S = 60
+"""Seconds after which one measurement is given up."""
+
+Work = Callable[[], object]
+Fresh = Callable[[], Work]
+"""Makes ready, which is not measured, and returns what is: nothing that is kept from one time helps the next."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A row: its name, the smaller size, and how to make a session of a size in an empty folder."""
+
+    name: str
+    size: int
+    make: Callable[[int, Path], Fresh]
+    memory: bool = False
+
+
+class TooLong(BaseException):
+    """A measurement took longer than anybody would wait."""
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[None]:
+    """Give up after a while."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def seconds(fresh: Fresh, least: int) -> float:
+    """The least processor time of a few runs: what is left is the work, not the neighbours."""
+    best, spent, runs = float("inf"), 0.0, 0
+    while runs < least or (spent < 0.3 and runs < 30):
+        work = fresh()
+        gc.collect()
+        gc.disable()  # its passes come in steps of many objects, which a ratio would take for growth
+        begun = time.process_time()
+        kept = work()
+        taken = time.process_time() - begun
+        del kept
+        gc.enable()
+        best, spent, runs = min(best, taken), spent + taken, runs + 1
+    return best
+
+
+def megabytes(fresh: Fresh) -> float:
+    """The most memory that Python had during one run, above what it had before."""
+    work = fresh()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = work()
+        del kept
+        return tracemalloc.get_traced_memory()[1] / 1e6
+    finally:
+        tracemalloc.stop()
+
+
+def measure(shape: Shape) -> tuple[float, float]:
+    """What the shape takes at its size and at ten times that: seconds, or megabytes."""
+    found = []
+    for size, least in ((shape.size, 5), (shape.size * FACTOR, 2)):
+        with tempfile.TemporaryDirectory(prefix="context-tui-growth-") as name:
+            fresh = shape.make(size, Path(name))
+            with patience():
+                found.append(megabytes(fresh) if shape.memory else seconds(fresh, least))
+    return found[0], found[1]
+
+
+def row(shape: Shape) -> tuple[str, bool]:
+    """A line of the table, and whether its budget holds."""
+    what = f"{shape.name + (', memory' if shape.memory else ''):<58}{shape.size:>7,}{shape.size * FACTOR:>9,}"
+    try:
+        small, large = measure(shape)
+    except TooLong:
+        return f"{what}   given up after {PATIENCE_S} s", False
+    except Exception as error:  # one that fails says so, and the others still run
+        return f"{what}   failed: {type(error).__name__}: {error}"[:160], False
+    unit, scale, ratio = ("MB", 1, large / small) if shape.memory else ("ms", 1000, large / small)
+    verdict = "ok" if ratio <= BUDGET else "over"
+    return f"{what}{small * scale:>10,.1f}{large * scale:>11,.1f} {unit}{ratio:>8.1f}  {verdict}", ratio <= BUDGET
+
+
+# -- what is done with a session
+
+
+def same(work: Callable[..., object], *given: Any) -> Fresh:
+    """Work that needs nothing made ready."""
+    return lambda: lambda: work(*given)
+
+
+def inspect(path: Path) -> Fresh:
+    """Opening a session, and the report of it with its timeline, as text too."""
+
+    def work() -> object:
+        session = open_session(path)
+        with contextlib.redirect_stdout(io.StringIO()):
+            show(session, report := report_of(session, timeline=True))
+        return report
+
+    return same(work)
+
+
+def steps(path: Path, *of: Callable[[Session], object]) -> Fresh:
+    """Something done with a session that was just opened."""
+
+    def fresh() -> Work:
+        session = open_session(path)
+        return lambda: [each(session) for each in of]
+
+    return fresh
+
+
+def opened(path: Path) -> Fresh:
+    """Reading a session in steps of no time at all, as the inspector does, with a view at the end."""
+
+    def work() -> Session:
+        scanner = scanner_for(sessions_in(path)[0])
+        while not scanner.advance(0.001).end:
+            pass
+        return scanner.session()
+
+    return same(work)
+
+
+def trying(name: str, **params: Any) -> Callable[[Session], object]:
+    """A plan of a policy with all that can be asked of it, and what is left when it is carried out."""
+
+    def work(session: Session) -> object:
+        made = ct.plan(session, name, force=True, **params)
+        list(made.verdicts()), made.edits, made.tokens_after, made.head, made.previous_summary
+        return ct.apply(session, made, summary="what was done" if made.summarises else None)
+
+    return work
+
+
+def exported(path: Path, to: str, policy: str = "") -> Fresh:
+    """Writing a session in a format, compacted where a policy is named."""
+
+    def fresh() -> Work:
+        session = open_session(path)
+        if policy:
+            made = ct.plan(session, policy, force=True)
+            session = ct.apply(session, made, summary="what was done" if made.summarises else None)
+        out = path.with_name(f"out-{to}")
+        return lambda: export(session, out, to, force=True)
+
+    return fresh
+
+
+# -- shapes
+
+
+def folder(n: int, at: Path) -> Fresh:
+    for number in range(n):
+        chain = Chain(f"s{number}")
+        chain.typed(f"prompt {number}")
+        chain.reply()
+        chain.write(at / f"s{number}.jsonl")
+    return same(sessions_in, at)
+
+
+def choose_beside(n: int, at: Path) -> Fresh:
+    folder(n, at)
+    return same(sessions_in, at / "s0.jsonl")
+
+
+def agents_beside(n: int, at: Path) -> Fresh:
+    for number in range(n):
+        chain = Chain(f"s{number}")
+        chain.typed()
+        chain.write(at / f"s{number}.jsonl")
+        for agent in range(5):
+            side = Chain(f"s{number}", f"a{number}-{agent}")
+            side.typed()
+            side.write(at / f"agent-a{number}-{agent}.jsonl")
+    return same(sessions_in, at)
+
+
+def agents_below(n: int, at: Path) -> Fresh:
+    for number in range(n):
+        own = at / f"s{number}" / "subagents"
+        own.mkdir(parents=True)
+        chain = Chain(f"s{number}")
+        chain.typed()
+        chain.write(at / f"s{number}.jsonl")
+        for agent in range(5):
+            side = Chain(f"s{number}", f"a{number}-{agent}")
+            side.typed()
+            side.write(own / f"agent-a{number}-{agent}.jsonl")
+    return same(sessions_in, at)
+
+
+def agents_inside(n: int, at: Path) -> Fresh:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        side = Chain("s", f"a{number}")
+        side.typed()
+        chain.records += side.records
+    return same(sessions_in, chain.write(at / "s.jsonl"))
+
+
+def discovered(n: int, at: Path) -> Fresh:
+    project = at / "projects" / "-p"
+    project.mkdir(parents=True)
+    folder(n, project)
+
+    def work() -> object:
+        found = recorded_sessions({"CLAUDE_CONFIG_DIR": str(at)}, at)
+        return [title_of(entry.info) for entry in found], entries_of(entry.info for entry in found)
+
+    return same(work)
+
+
+def stepping(n: int, at: Path, every: Callable[[Chain, int], object], **given: Any) -> Path:
+    """A session of n steps with something after each."""
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.step(number, **given)
+        every(chain, number)
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def full(n: int, at: Path) -> Path:
+    return stepping(n, at, lambda chain, _: chain.compaction())
+
+
+def micro(n: int, at: Path) -> Path:
+    return stepping(n, at, lambda chain, number: chain.cleared(f"t{number}"))
+
+
+def segments(n: int, at: Path) -> Path:
+    return stepping(
+        n, at, lambda chain, _: chain.compaction(preservedSegment={"headUuid": "u0", "tailUuid": chain.parent}), size=50
+    )
+
+
+def kept_messages(n: int, at: Path) -> Path:
+    return stepping(n, at, lambda chain, _: chain.compaction(preservedMessages={"uuids": [chain.parent, "u0"]}))
+
+
+def clears(n: int, at: Path) -> Path:
+    def every(chain: Chain, number: int) -> None:
+        chain.clear()
+        chain.typed()
+
+    return stepping(n, at, every)
+
+
+def models(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.step(number, model=f"claude-{number}")
+    return chain.write(at / "s.jsonl")
+
+
+def two_models(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.step(number, model=("claude-sonnet-4-5", "claude-haiku-4-5")[number % 2])
+    return chain.write(at / "s.jsonl")
+
+
+def tools(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.reply({**call(f"t{number}"), "name": f"tool-{number}"})
+        chain.results(f"t{number}")
+    return chain.write(at / "s.jsonl")
+
+
+def reads(n: int, at: Path, apart: bool) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        given = {"offset": 1 + number * (20 if apart else 5), "limit": 10}
+        chain.reply(call(f"t{number}", "/a.py", **given))
+        chain.results(f"t{number}")
+    return chain.write(at / "s.jsonl")
+
+
+def drops(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        for part in range(4):
+            chain.step(number * 5 + part, size=4_000)
+            chain.context += 900
+        chain.step(number * 5 + 4, fall=3_500, size=4_000)
+    return chain.write(at / "s.jsonl")
+
+
+def large_drops(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        for part in range(9):
+            chain.step(number * 10 + part, size=16_000)
+            chain.context += 4_600
+        chain.step(number * 10 + 9, fall=41_000, size=16_000)
+    return chain.write(at / "s.jsonl")
+
+
+def every_drops(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.context = 10**8
+    chain.typed()
+    for number in range(n):
+        chain.step(number, fall=5_000)
+    return chain.write(at / "s.jsonl")
+
+
+def lines_of_one(n: int, at: Path) -> Path:
+    """One message of the model with n calls, a line each, and their results, a line each, in the other order."""
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.reply(call(f"t{number}"), id="one")
+    for number in reversed(range(n)):
+        chain.results(f"t{number}", size=4_000)
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def blocks_of_one(n: int, at: Path) -> Path:
+    """The same on two lines."""
+    chain = Chain()
+    chain.typed()
+    chain.reply(*(call(f"t{number}") for number in range(n)))
+    chain.results(*(f"t{number}" for number in reversed(range(n))), size=800)
+    chain.reply()
+    chain.typed()
+    chain.reply()
+    chain.typed()
+    chain.reply()
+    chain.typed()
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def cleared_in_one(n: int, at: Path) -> Path:
+    """A microcompaction for each of n results that stand in one message."""
+    chain = Chain()
+    chain.typed()
+    chain.reply(*(call(f"t{number}") for number in range(n)))
+    chain.results(*(f"t{number}" for number in range(n)))
+    for number in range(n):
+        chain.cleared(f"t{number}")
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def rewinds(n: int, at: Path) -> Path:
+    """Every turn was gone back on once."""
+    chain = Chain()
+    chain.typed()
+    for _ in range(n):
+        fork = chain.reply()
+        chain.typed("one way")
+        chain.reply()
+        chain.parent = fork
+        chain.typed("the other way")
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def long_branch(n: int, at: Path) -> Path:
+    """One branch that was left holds everything."""
+    chain = Chain()
+    chain.typed()
+    fork = chain.reply()
+    chain.typed("one way")
+    for number in range(n):
+        chain.step(number)
+    chain.parent = fork
+    chain.typed("the other way")
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def fan(n: int, at: Path) -> Path:
+    """Everything that was typed hangs below one reply."""
+    chain = Chain()
+    chain.typed()
+    fork = chain.reply()
+    for _ in range(n):
+        chain.parent = fork
+        chain.typed("again")
+        chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def cycle(n: int, at: Path) -> Path:
+    """Parents that come later in the file, up to one that hangs below the last."""
+    chain = Chain()
+    for number in range(n):
+        chain.typed(parent=f"u{(number + 1) % n}")
+        chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def copies(n: int, at: Path) -> Path:
+    """Every record is there twice."""
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.step(number)
+    chain.records *= 2
+    return chain.write(at / "s.jsonl")
+
+
+def clears_and_branches(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for _ in range(n):
+        fork = chain.reply()
+        chain.typed("one way")
+        chain.reply()
+        chain.parent = fork
+        chain.typed("the other way")
+        chain.clear()
+        chain.typed()
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def segments_and_branches(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for _ in range(n):
+        fork = chain.reply()
+        chain.typed("one way")
+        chain.parent = fork
+        tail = chain.typed("the other way")
+        chain.compaction(preservedSegment={"headUuid": "u0", "tailUuid": tail})
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def one_line(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    for number in range(n // 2):
+        chain.step(number)
+    return chain.write(at / "s.jsonl", between=b" ")
+
+
+def not_json(n: int, at: Path) -> Path:
+    chain = Chain()
+    chain.typed()
+    path = chain.write(at / "s.jsonl")
+    path.write_bytes(path.read_bytes() + b"not json at all\n" * n)
+    return path
+
+
+def unanswered(n: int, at: Path) -> Path:
+    """Requests without results, and results without requests."""
+    chain = Chain()
+    chain.typed()
+    for number in range(n):
+        chain.reply(call(f"t{number}"))
+        chain.typed()
+        chain.results(f"other-{number}")
+    return chain.write(at / "s.jsonl")
+
+
+def plain(n: int, at: Path) -> Path:
+    """Turns of a few steps."""
+    chain = Chain()
+    for number in range(n):
+        if number % 8 == 0:
+            chain.typed()
+        chain.step(number)
+    chain.reply()
+    return chain.write(at / "s.jsonl")
+
+
+def messages(n: int) -> list[Record]:
+    found: list[Record] = []
+    for number in range(n // 4):
+        found += [
+            {"role": "user", "content": f"prompt {number}"},
+            {"role": "assistant", "content": [call(f"t{number}", f"/{number % 50}.py")]},
+            {"role": "user", "content": [result(f"t{number}", "x" * 3_000)]},
+            {"role": "assistant", "content": "done"},
+        ]
+    return found
+
+
+def runs(n: int, at: Path) -> Path:
+    path = at / "runs.json"
+    path.write_bytes(encode([{"messages": messages(8)} for _ in range(n)]))
+    return path
+
+
+def koda_summaries(n: int, at: Path) -> Path:
+    rows: list[tuple[Any, ...]] = []
+    for number in range(n):
+        calls = encode([{"id": f"c{number}", "function_name": "bash", "arguments": "{}"}]).decode()
+        later = stamp(number + 1) if number + 1 < n else None
+        rows += [
+            ("k", "user", "go on", None, None, stamp(number), None),
+            ("k", "assistant", "so", calls, None, stamp(number), 900),
+            ("k", "tool", "fine", None, f"c{number}", stamp(number), None),
+            ("k", "user", "kept", None, None, later, None),
+            ("k", "system", f"{KODA_SUMMARY}\n\nall", None, None, later, None),
+            ("k", "assistant", "I go on", None, None, later, None),
+        ]
+    return database(at / "koda.db", rows)
+
+
+def koda_sessions(n: int, at: Path) -> Path:
+    rows = [(f"k{n}", role, "go on", None, None, None, None) for n in range(n) for role in ("user", "assistant")]
+    return database(at / "koda.db", rows)
+
+
+def koda_plain(n: int, at: Path) -> Path:
+    return database(at / "koda.db", [("k", "user", "x" * 200, None, None, None, None) for _ in range(n)])
+
+
+def every_koda_session(n: int, at: Path) -> Fresh:
+    path = koda_sessions(n, at)
+    form = format_of(path)
+
+    def work() -> object:
+        return [form.scanner(path, info).session() for info in form.sessions(path)]
+
+    return same(work)
+
+
+def reads_apart(n: int, at: Path) -> Fresh:
+    found = [Read(100, 1 + 20 * ((number * 7919) % n), 10, True) for number in range(n)]
+    return same(wasted, found)
+
+
+def paired(of: Callable[[list[Record]], object], made: Callable[[int], list[Record]]) -> Callable[[int, Path], Fresh]:
+    return lambda n, at: same(of, made(n))
+
+
+def alike(n: int) -> list[Record]:
+    """Every call has the same id."""
+    return [
+        {"role": role, "content": [block]}
+        for _ in range(n)
+        for role, block in (("assistant", call("same")), ("user", result("same")))
+    ]
+
+
+def alike_in_one(n: int) -> list[Record]:
+    """All in one message."""
+    return [
+        {"role": "assistant", "content": [call("same")] * n},
+        {"role": "user", "content": [result("same") for _ in range(n)]},
+    ]
+
+
+def numbered_before(n: int) -> list[Record]:
+    """Ids that those of repeated calls would get are taken."""
+    taken = [call(f"same-{number}") for number in range(2, n)]
+    return [{"role": "assistant", "content": [*[call("same")] * n, *taken]}]
+
+
+def backwards(n: int) -> list[Record]:
+    return [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [call(f"t{number}") for number in range(n)]},
+        {"role": "user", "content": [result(f"t{number}") for number in reversed(range(n))]},
+    ]
+
+
+def neighbours(n: int) -> list[Record]:
+    """Messages of one role behind each other, with the results last."""
+    return [
+        {"role": "user", "content": "go"},
+        *({"role": "assistant", "content": [call(f"t{number}")]} for number in range(n)),
+        *({"role": "user", "content": [{"type": "text", "text": "a word"}]} for number in range(n)),
+        *({"role": "user", "content": [result(f"t{number}")]} for number in reversed(range(n))),
+    ]
+
+
+def orphans(n: int) -> list[Record]:
+    return [
+        {"role": "user", "content": [result(f"x{number}") for number in range(n)]},
+        {"role": "assistant", "content": [call(f"t{number}") for number in range(n)]},
+        {"role": "user", "content": [result(f"y{number}") for number in range(n)]},
+    ]
+
+
+def orphans_apart(n: int) -> list[Record]:
+    found: list[Record] = []
+    for number in range(n):
+        found.append({"role": "assistant", "content": [call(f"t{number}")]})
+        found.append({"role": "user", "content": [result(f"x{number}")]})
+    return found
+
+
+def only_orphans(found: list[Record]) -> object:
+    pairs = problems(found)
+    return repair_orphans(found, (*pairs.orphan_calls, *pairs.orphan_results))
+
+
+Making = Callable[[int, Path], Path]
+
+
+def on(work: Callable[..., Fresh], made: Making, *given: Any) -> Callable[[int, Path], Fresh]:
+    """Some work on a session of a shape."""
+    return lambda n, at: work(made(n, at), *given)
+
+
+def document(n: int, at: Path) -> Path:
+    path = at / "request.json"
+    path.write_bytes(encode({"messages": messages(n)}))
+    return path
+
+
+def inside(of: Callable[[list[Record]], object], made: Callable[[int], list[Record]]) -> Callable[[int, Path], Fresh]:
+    """Something done with a session of messages."""
+
+    def make(n: int, at: Path) -> Fresh:
+        found = made(n)
+        return lambda: lambda: of(found)
+
+    return make
+
+
+def marked(n: int, at: Path) -> Fresh:
+    """Clearing each of n results of one message by hand."""
+    path = blocks_of_one(n, at)
+    return steps(path, trying("manual", clear=tuple((2, number) for number in range(n))))
+
+
+def every_trigger(session: Session) -> object:
+    return [fires(session, policy, policy.Params()) for policy in POLICIES.values()]
+
+
+def shapes() -> Iterator[Shape]:
+    """Every row."""
+    yield Shape("list a folder", 400, folder)
+    yield Shape("list one session among others", 400, choose_beside)
+    yield Shape("list sessions with 5 agents each beside them", 100, agents_beside)
+    yield Shape("list sessions with 5 agents each below them", 100, agents_below)
+    yield Shape("list agents inside a file", 1_600, agents_inside)
+    yield Shape("list what is on this machine, with titles", 400, discovered)
+    for name, size, made in SESSIONS:
+        yield Shape(f"inspect: {name}", size, on(inspect, made))
+    yield Shape("inspect: preserved segments", 400, on(inspect, segments), memory=True)
+    yield Shape("inspect: koda summaries", 100, on(inspect, koda_summaries), memory=True)
+    for name, size, made in SESSIONS:
+        if name in TRIGGERED:
+            yield Shape(f"where triggers fire: {name}", size, on(steps, made, every_trigger))
+    yield Shape("read in steps: many records on one line", 1_600, on(opened, one_line))
+    yield Shape("read in steps: koda rows", 1_600, on(opened, koda_plain))
+    yield Shape("read in steps: turns of a few steps", 1_600, on(opened, plain))
+    yield Shape("read in steps: runs in a document", 400, on(opened, runs))
+    yield Shape("list koda sessions", 400, on(lambda path: same(sessions_in, path), koda_sessions))
+    yield Shape("open every koda session", 100, every_koda_session)
+    yield Shape("reads of one path, apart", 1_600, reads_apart)
+    for name, pairs in PAIRS.items():
+        for of in (unique_ids, problems, repair, repair_minimally, only_orphans):
+            yield Shape(f"pairs: {of.__name__}, {name}", 4_000, paired(of, pairs))
+    for policy in POLICIES:
+        if policy != "manual":
+            yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
+            yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))
+    yield Shape("plan and apply: manual, n marks", 400, marked)
+    for to in writable_formats():
+        yield Shape(f"export to {to}: turns of a few steps", 200, on(exported, plain, to))
+        yield Shape(f"export to {to}: microcompacted", 200, on(exported, plain, to, "defect-microcompact"))
+        yield Shape(f"export to {to}: a line for each result", 200, on(exported, lines_of_one, to, "agent-sdk-prune"))
+        yield Shape(f"export to {to}: nothing answered", 200, on(exported, unanswered, to))
+        yield Shape(f"export to {to}: a document", 800, on(exported, document, to))
+
+
+SESSIONS: tuple[tuple[str, int, Making], ...] = (
+    ("turns of a few steps", 400, plain),
+    ("full compactions", 400, full),
+    ("microcompactions", 400, micro),
+    ("preserved segments", 400, segments),
+    ("preserved messages", 400, kept_messages),
+    ("/clear", 400, clears),
+    ("a model for each request", 400, models),
+    ("two models in turns", 400, two_models),
+    ("a tool for each call", 400, tools),
+    ("reads apart", 400, lambda n, at: reads(n, at, True)),
+    ("reads that overlap", 400, lambda n, at: reads(n, at, False)),
+    ("drops", 200, drops),
+    ("large drops", 200, large_drops),
+    ("nothing but drops", 400, every_drops),
+    ("a line for each block", 400, lines_of_one),
+    ("blocks in one message", 1_600, blocks_of_one),
+    ("microcompactions in one message", 400, cleared_in_one),
+    ("rewinds", 400, rewinds),
+    ("one long branch that was left", 400, long_branch),
+    ("many ways below one reply", 400, fan),
+    ("parents in a cycle", 800, cycle),
+    ("copies", 400, copies),
+    ("rewinds and /clear", 400, clears_and_branches),
+    ("rewinds and preserved segments", 200, segments_and_branches),
+    ("records on one line", 1_600, one_line),
+    ("lines that are no JSON", 1_600, not_json),
+    ("nothing answered", 400, unanswered),
+    ("koda summaries", 200, koda_summaries),
+    ("koda rows", 1_600, koda_plain),
+    ("a document", 1_600, document),
+)
+TRIGGERED = (
+    *("full compactions", "microcompactions", "preserved segments", "/clear", "a model for each request"),
+    *("large drops", "koda summaries", "microcompactions in one message", "turns of a few steps"),
+)
+PAIRS: dict[str, Callable[[int], list[Record]]] = {
+    "all ids the same": alike,
+    "all ids the same, in one message": alike_in_one,
+    "ids that are taken": numbered_before,
+    "results in reverse order": backwards,
+    "neighbours of one role": neighbours,
+    "orphans": orphans,
+    "orphans apart": orphans_apart,
+}
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="What grows how.")
+    parser.add_argument("word", nargs="*", help="only rows with one of these in their name")
+    words = parser.parse_args().word
+    print(f"{'':<58}{'n':>7}{'10 n':>9}{'n':>10}{'10 n':>11}{'ratio':>11}  budget {BUDGET}")
+    good = True
+    for shape in shapes():
+        if words and not any(word in shape.name for word in words):
+            continue
+        line, ok = row(shape)
+        print(line, flush=True)
+        good = good and ok
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

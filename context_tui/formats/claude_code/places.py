@@ -1,0 +1,137 @@
+"""Where Claude Code keeps its sessions, what they are called, and how one is gone on with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import HEAD_BYTES, Found
+from context_tui.formats.files import open_regular
+from context_tui.session.jsontext import loads
+from context_tui.session.session import Session
+
+LONGEST_SLUG = 200
+"""Longer names of projects Claude Code cuts, and adds what only it can tell."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What stands in a user record without having been typed: commands, their output, notices of the client.
+_MARKUP = re.compile(
+    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user-memory|ide_)"
+    r"|Caveat: The messages below|\[Request interrupted|This session is being continued)"
+)
+
+
+def root_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of Claude Code's projects."""
+    if configured := environ.get("CLAUDE_CONFIG_DIR"):
+        return Path(configured) / "projects"
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".claude" / "projects"
+
+
+def project_slug(cwd: Path) -> str:
+    """Claude Code's name for a project: its absolute path with everything but letters and digits as ``-``."""
+    return re.sub(r"[^A-Za-z0-9]", "-", str(cwd.absolute()))
+
+
+def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
+    """The sessions of every project; folders that are missing or cannot be read hold none."""
+    here = project_slug(cwd)
+    for folder in _entries(root_folder(environ)):
+        # The slug cannot be turned back into a path; its end is what tells projects apart.
+        project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 2)[-1]
+        for file in _entries(folder):
+            if file.name.endswith(".jsonl") and not file.name.startswith("agent-"):
+                yield Found(Path(file.path), project, folder.name == here)
+
+
+def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def title_of(path: Path) -> str:
+    """The first typed prompt in the head of a file; empty where there is none, or the file cannot be read."""
+    try:
+        with open_regular(path) as file:
+            lines = file.read(HEAD_BYTES).split(b"\n")
+    except (OSError, UnreadableSession):
+        return ""
+    for line in lines:
+        if b'"user"' in line:
+            try:
+                prompt = _typed(loads(line))
+            except ValueError:  # not JSON, or cut at the end of the head
+                continue
+            if prompt:
+                return prompt
+    return ""
+
+
+def _typed(record: Any) -> str:
+    """The text of a record if a person typed it."""
+    if not isinstance(record, dict) or record.get("isMeta") or record.get("isSidechain"):
+        return ""
+    if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
+        return ""
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else record.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block in blocks if isinstance(blocks, list) else ():
+        if isinstance(block, dict) and block.get("type") == "text":
+            text = block.get("text")
+            if isinstance(text, str) and text.strip() and not _MARKUP.match(text):
+                return text
+    return ""
+
+
+def resume_command(session: Session, written: Path, out: Path) -> str:
+    """The shell command that resumes what was *written*, once it is at *out*; empty where there is none to be had.
+
+    Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
+    """
+    try:
+        session_id, cwd = _named_in(written)
+        return _command(out, session_id, cwd or session.info.cwd) if session_id else ""
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+        return ""
+
+
+def _command(out: Path, session_id: str, cwd: str) -> str:
+    slug = project_slug(Path(cwd) if cwd else Path.cwd())
+    if len(slug) > LONGEST_SLUG:
+        return ""
+    resume = f"claude --resume {shlex.quote(session_id)}"
+    if cwd:
+        resume = f"cd {shlex.quote(cwd)} && {resume}"
+    home = root_folder(os.environ) / slug / f"{session_id}.jsonl"
+    if out.resolve() == home.resolve():
+        return resume
+    folder = "" if home.parent.is_dir() else f"mkdir -p {shlex.quote(str(home.parent))} && "
+    return f"{folder}cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
+
+
+def _named_in(path: Path) -> tuple[str, str]:
+    """The session id and the folder that the first records name."""
+    session_id = cwd = ""
+    with path.open("rb") as file:
+        for line in file.read(HEAD_BYTES).split(b"\n"):
+            try:
+                record = loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                session_id, cwd = session_id or _text(record, "sessionId"), cwd or _text(record, "cwd")
+    return (session_id if _UUID.fullmatch(session_id) else ""), cwd
+
+
+def _text(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,36 @@
+"""Opening what is to be read: a regular file, never one that would have to be waited for."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from context_tui.errors import UnreadableSession
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Opening a pipe waits for who writes to it, and a file may become one between two looks: so what was opened is looked
+    at, and opening does not wait.
+
+    Raises:
+        UnreadableSession: there is none, it may not be read, or it is a folder, a pipe or a device.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise UnreadableSession(f"{path}: no such file; check its name") from None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return open(handle, "rb")  # whoever asked closes it
+    os.close(handle)
+    raise UnreadableSession(f"{path}: is no regular file; write what it gives to one")
+
+
+def unreadable(path: str | Path, error: Exception) -> UnreadableSession:
+    """That the system does not let a path be read, and why."""
+    return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")

@@ -1,0 +1,145 @@
+"""Reading a file of JSON lines whose records a format understands one at a time; and reading their text again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.assembly import Assembly, Part
+from context_tui.formats.base import Advance
+from context_tui.formats.line_reader import LineReader
+from context_tui.formats.lines import LineFile
+from context_tui.formats.values import block_of, recorded_tokens, usage_or_note
+from context_tui.session.facts import RecordKind, Usage
+from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.session import Session, SessionInfo
+
+Record = dict[str, Any]
+
+
+class LineShape(Protocol):
+    """How a format understands the records on its lines. One is made for every pass over a file."""
+
+    def part(self, record: Record) -> Part:
+        """What a record says. It is asked again when the text is shown, so it must say the same of the same record.
+
+        Raises:
+            ValueError: it is not understood; the message says why.
+        """
+
+
+class LinesContent:
+    """Full text of a session, read from the lines of its file when it is asked for."""
+
+    def __init__(self, file: LineFile, shape: LineShape, assembly: Assembly) -> None:
+        self.file, self._shape, self._assembly = file, shape, assembly
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message, from every record that it was put together from."""
+        rows = self._assembly.facts.records_of(message)
+        return [block for row in rows for block in _part(self._shape, decode(self._line(row))).blocks]
+
+    def raw(self, record: int) -> str:
+        """A record's own text."""
+        return self._line(record).decode("utf-8", "replace")
+
+    def system(self) -> str:
+        """The system prompt, where a record held it."""
+        return self._assembly.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Nothing: records of a conversation do not hold tool schemas."""
+        return []
+
+    def unchanged(self) -> bool:
+        """Whether the file still begins with what was read."""
+        return self.file.unchanged()
+
+    def _line(self, record: int) -> bytes:
+        facts = self._assembly.facts
+        return self.file.read(facts.record_place[record], facts.record_length[record])
+
+
+class LineScanner:
+    """A resumable scan of the only session in a file; as the file grows, what is new is read."""
+
+    def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
+        self._file, self._info, self._shape = LineFile(path), info, shape()
+        self._assembly = Assembly()
+        self._reader = LineReader(self._file, self._assembly.facts, decode)
+
+    @property
+    def progress(self) -> float:
+        """Share of the file that has been read."""
+        return self._reader.progress
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.perf_counter() + budget_s
+        facts, before = self._assembly.facts, len(self._assembly.facts)
+        end = self._reader.advance(self._take, deadline)
+        if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
+            raise UnreadableSession(f"{self._file.path}: no known record in it")
+        return Advance(len(facts) - before, self._assembly.first_changed(before), end)
+
+    def session(self) -> Session:
+        """A view of what has been read so far."""
+        facts = self._assembly.facts
+        return Session(facts, LinesContent(self._file, self._shape, self._assembly), self._info, len(facts))
+
+    def _take(self, record: Record, place: int, length: int) -> None:
+        try:
+            part = _part(self._shape, record)
+        except ValueError as error:
+            self._reader.problem(place, length, str(error))
+        else:
+            self._assembly.add(part, place, length, self._reader.where)
+
+
+def _part(shape: LineShape, record: Record) -> Part:
+    """What a record says, with blocks that are what they have to be, and sizes that may have been."""
+    part = shape.part(record)
+    usage, notes = usage_or_note(_bounded, part.usage)
+    return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
+
+
+def _bounded(usage: Usage | None) -> Usage | None:
+    """Usage that may have been.
+
+    Raises:
+        ValueError: one of its sizes may not.
+    """
+    for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
+        recorded_tokens(getattr(usage, name), name)
+    return usage
+
+
+def decode(line: bytes) -> Record:
+    """The object on a line.
+
+    Raises:
+        ValueError: it holds something else, or is nested too deeply to be worked with.
+    """
+    value = loads(line)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    if nested_deeper(value):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
+    """The one session of a file, as :meth:`Format.sessions` gives it.
+
+    Raises:
+        UnreadableSession: the file cannot be read.
+    """
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+    return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

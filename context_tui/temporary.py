@@ -1,0 +1,106 @@
+"""Private folders beside what is written: gone when the work is done, and found again where a run was killed.
+
+Each holds a copy of a session, so that one left behind matters. It is ours, and nobody's any more, when it has our kind
+of name, is our user's, and holds a marker that no living process keeps locked: a lock ends with its process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+MARKER = ".context-tui"
+"""The file in each folder that says whose it is."""
+_SAYS = b"a folder of context-tui for a file that is being written; safe to remove when nothing has this file locked\n"
+_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp", re.DOTALL)
+_NAME_BYTES = 80
+
+_open: set[Path] = set()
+
+
+@contextmanager
+def private_folder(beside: Path, name: str) -> Iterator[Path]:
+    """A folder in *beside*, named after *name*, that only its owner can enter; gone at the end whatever happens.
+
+    Raises:
+        OSError: there can be none.
+    """
+    prefix = f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}."
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=beside))
+    _open.add(folder)
+    lock = -1
+    try:
+        lock = os.open(folder / MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with suppress(OSError):  # a file system without locks: then nobody ever takes it for a leftover
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        os.write(lock, _SAYS)
+        inside = folder / "new"  # apart from the marker, as a file may have any name
+        inside.mkdir(0o700)
+        yield inside
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        _open.discard(folder)
+        if lock >= 0:
+            os.close(lock)
+
+
+@atexit.register
+def _remove_open() -> None:
+    """Remove what a thread is still at work in when the program ends: such a thread ends without its clean-up."""
+    for folder in tuple(_open):
+        for _ in range(5):  # it may be writing at this moment
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """The private folders in *folder* that a killed run of this user left, by name; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            named = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+    except (OSError, ValueError):
+        return []
+    found = []
+    for name in named:
+        with _abandoned(folder / name) as ours:
+            if ours:
+                found.append(folder / name)
+    return found
+
+
+def remove(leftover: Path) -> bool:
+    """Remove one of :func:`leftovers`, if it still is one; whether it is gone."""
+    with _abandoned(leftover) as ours:
+        if ours:
+            shutil.rmtree(leftover, ignore_errors=True)
+    return not os.path.lexists(leftover)
+
+
+@contextmanager
+def _abandoned(folder: Path) -> Iterator[bool]:
+    """Whether a folder is ours and its maker is dead. While it is looked at, it is locked."""
+    lock = -1
+    try:
+        status = os.lstat(folder)
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            lock = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = os.read(lock, len(_SAYS) + 1) == _SAYS
+        else:
+            ours = False
+    except OSError:
+        ours = False
+    try:
+        yield ours
+    finally:
+        if lock >= 0:
+            os.close(lock)

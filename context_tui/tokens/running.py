@@ -1,0 +1,105 @@
+"""The size of the context at one point of a session after another, without putting each of these contexts together."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from context_tui.session.context import STUBS
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Epoch, Facts, Kind, MessageFlag, Role
+from context_tui.tokens.estimators import bytes4, message_tokens
+
+STUB_TOKENS = STUBS["recorded"].size // 4
+
+
+class RunningSizes:
+    """Estimated tokens (``bytes/4``) of messages as they stand in a context, at points that are asked for in order.
+
+    What was cleared by then counts as what stands in its place: see :func:`context_tui.session.context.context_at`.
+    ``sent`` says of each message whether a model was ever given it.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        find_drops(facts)
+        self._facts = facts
+        unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
+        self.sent = [not flags & unsent for flags in facts.flags]
+        self._tokens = [message_tokens(facts, m) if sent else 0 for m, sent in enumerate(self.sent)]
+        self._sums = list(accumulate(self._tokens, initial=0))
+        self._counts = list(accumulate(self.sent, initial=0))
+        self._freed = _Sums(len(facts))
+        self._cleared: set[int] = set()
+        self._compaction = self._drop = 0
+        spoken = (m if sent and facts.role[m] == assistant else -1 for m, sent in enumerate(self.sent))
+        self._spoke = list(accumulate(spoken, max, initial=-1))
+
+    def move_to(self, at: int, until: int | None = None) -> None:
+        """Take what is cleared before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
+        facts = self._facts
+        while self._compaction < len(facts.compactions):
+            compaction = facts.compactions[self._compaction]
+            if compaction.message > (at if until is None else until):
+                break
+            if compaction.kind == "micro":
+                self._clear(compaction.cleared)
+            self._compaction += 1
+        while self._drop < len(facts.drops) and facts.drops[self._drop].message < at:
+            self._clear(facts.drops[self._drop].results)
+            self._drop += 1
+
+    def of(self, message: int) -> int:
+        """Tokens of one message."""
+        return self._tokens[message]
+
+    def between(self, first: int, end: int) -> int:
+        """Tokens of the messages from *first* up to *end*."""
+        return self._sums[end] - self._sums[first] - self._freed.between(first, end) if first < end else 0
+
+    def of_context(self, epoch: Epoch, at: int) -> int:
+        """Tokens of the context before message *at*, which belongs to *epoch*."""
+        return sum(self.between(each.start, each.stop) for each in epoch.prefix.ranges) + self.between(epoch.start, at)
+
+    def length(self, epoch: Epoch, at: int) -> int:
+        """How many messages that context has."""
+        ranges = (*epoch.prefix.ranges, range(epoch.start, at))
+        return sum(self._counts[each.stop] - self._counts[each.start] for each in ranges if each)
+
+    def last_assistant(self, epoch: Epoch, at: int) -> int:
+        """The last message of the model in that context, in prompt order, or -1."""
+        for each in (range(epoch.start, at), *reversed(epoch.prefix.ranges)):
+            if each and self._spoke[each.stop] >= each.start:
+                return self._spoke[each.stop]
+        return -1
+
+    def _clear(self, rows: frozenset[int] | tuple[int, ...]) -> None:
+        facts = self._facts
+        for row in rows:
+            message = facts.block_message[row]
+            if row not in self._cleared and self.sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
+                self._cleared.add(row)
+                freed = bytes4(facts, row) - STUB_TOKENS
+                self._tokens[message] -= freed
+                self._freed.add(message, freed)
+
+
+class _Sums:
+    """Sums over stretches of a list of numbers that change: both in the logarithm of its length (a Fenwick tree)."""
+
+    def __init__(self, length: int) -> None:
+        self._tree = [0] * (length + 1)
+
+    def add(self, at: int, amount: int) -> None:
+        at += 1
+        while at < len(self._tree):
+            self._tree[at] += amount
+            at += at & -at
+
+    def between(self, first: int, end: int) -> int:
+        return self._up_to(end) - self._up_to(first)
+
+    def _up_to(self, end: int) -> int:
+        total = 0
+        while end:
+            total += self._tree[end]
+            end &= end - 1
+        return total

@@ -1,0 +1,150 @@
+"""The logs of Lumen, an agent that does not exist: JSON lines, a record on each.
+
+{"kind": "start", "model": "lumen-2", "window": 128000, "system": "You write code."}
+{"kind": "user", "at": "2026-03-01T10:00:00Z", "text": "Fix the test."}
+{"kind": "reply", "at": "…", "text": "I look.", "calls": [{"id": "c1", "tool": "read", "with": {"path": "a.py"}}],
+ "tokens": {"in": 2000, "cached": 1500, "out": 40}}
+{"kind": "result", "call": "c1", "ok": true, "text": "x = 1"}
+{"kind": "cleared", "calls": ["c1"]}
+{"kind": "summary", "text": "So far: …", "kept": 2, "before": 90000}
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.assembly import Compacted, Part
+from context_tui.formats.base import Claim, Format, Found
+from context_tui.formats.line_scanner import LineScanner, only_session
+from context_tui.formats.values import epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.writing import body_as_text, tell_injected
+from context_tui.losses import Losses
+from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.session import Session, SessionInfo
+
+
+class LumenFormat(Format):
+    """Lumen's logs."""
+
+    name: ClassVar[str] = "lumen"
+    about: ClassVar[str] = "Lumen's logs (JSON lines), with its compactions"
+    writable: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".lumen", ".jsonl")
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By the first record."""
+        return Claim(95, "a start record of Lumen") if head.startswith(b'{"kind": "start"') else None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """One to a file."""
+        return only_session(path, self.name)
+
+    def scanner(self, path: Path, info: SessionInfo) -> LineScanner:
+        """Line by line."""
+        return LineScanner(path, info, LumenShape)
+
+    def title(self, path: Path) -> str:
+        """What the user said first."""
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file.readlines(65_536):
+                if line.startswith('{"kind": "user"'):
+                    return str(json.loads(line).get("text"))
+        return ""
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """In ``.lumen`` of the home directory, a folder for each project."""
+        for path in Path(environ.get("HOME", "/")).glob(".lumen/*/*.lumen"):
+            yield Found(path, path.parent.name, path.parent.name == cwd.name)
+
+    def write(self, session: Session, path: Path) -> Losses:
+        """Write the context at the end of a session; images have no place in it."""
+        losses = Losses()
+        start = {"kind": "start", "model": session.facts.model, "system": session.content.system()}
+        records = [start, *_records(session, losses)]
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        return losses
+
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        """Lumen takes any file."""
+        return f"lumen --continue {shlex.quote(str(out))}"
+
+
+class LumenShape:
+    """What Lumen's records mean."""
+
+    def part(self, record: dict[str, Any]) -> Part:
+        """What a record says."""
+        time, text = epoch_ms(record.get("at")), [{"type": "text", "text": str(record.get("text") or "")}]
+        match record.get("kind"):
+            case "start":
+                system = [{"type": "text", "text": str(record.get("system") or "")}]
+                return Part(
+                    Role.SYSTEM,
+                    system,
+                    model=str(record.get("model") or ""),
+                    window=recorded_tokens(record.get("window"), "window"),
+                )
+            case "user":
+                return Part(Role.USER, text, time=time)
+            case "reply":
+                calls = [_call(call) for call in record.get("calls") or [] if isinstance(call, dict)]
+                spoken = text if text[0]["text"] or not calls else []
+                usage, notes = usage_or_note(_usage, record.get("tokens"))
+                return Part(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
+            case "result":
+                result = {"type": "tool_result", "tool_use_id": record.get("call"), "content": record.get("text") or ""}
+                if record.get("ok") is False:
+                    result["is_error"] = True
+                return Part(Role.USER, [result], results=True, time=time)
+            case "summary":
+                before, kept = (recorded_tokens(record.get(name), name) for name in ("before", "kept"))
+                told = Compacted("auto", before or None, keeps=kept)
+                return Part(Role.USER, text, time=time, compacted=told)
+            case "cleared":
+                return Part(compacted=Compacted(clears=tuple(map(str, record.get("calls") or []))))
+            case other:
+                raise ValueError(f"unknown kind of record {other!r}")
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_use", "id": str(call.get("id")), "name": str(call.get("tool")), "input": call.get("with")}
+
+
+def _usage(tokens: Any) -> Usage | None:
+    """Recorded tokens; ``in`` includes cached ones, which are counted apart here."""
+    if not isinstance(tokens, dict):
+        return None
+    given, cached, out = (recorded_tokens(tokens.get(name), name) for name in ("in", "cached", "out"))
+    return Usage(max(given - cached, 0), cached, 0, 0, out)
+
+
+def _records(session: Session, losses: Losses) -> Iterable[dict[str, Any]]:
+    """The records of a context; behind a summary stands all that it kept, so it keeps nothing before it."""
+    facts, context = session.facts, session.context_at()
+    for index, message in zip(context.order, session.messages_of(context), strict=True):
+        blocks, spoken = message["content"], message["role"] == "assistant"
+        for block in blocks:
+            if block.get("type") not in ("text", "tool_use" if spoken else "tool_result"):
+                losses.leave_out(f"blocks of type {block.get('type')} left out", block)
+        texts = [block["text"] for block in blocks if block.get("type") == "text"]
+        losses.add("texts of one message joined", len(texts) > 1)
+        if spoken:
+            calls = [
+                {"id": block["id"], "tool": block["name"], "with": block["input"]}
+                for block in blocks
+                if block.get("type") == "tool_use"
+            ]
+            yield {"kind": "reply", "text": "\n\n".join(texts), "calls": calls}
+            continue
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                body = body_as_text(block, losses)
+                yield {"kind": "result", "call": block["tool_use_id"], "ok": not block.get("is_error"), "text": body}
+        if texts:
+            summary = facts.flags[index] & MessageFlag.SUMMARY
+            yield {"kind": "summary" if summary else "user", "text": "\n\n".join(texts)}
+    tell_injected(session, losses)

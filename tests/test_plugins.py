@@ -1,0 +1,146 @@
+"""Formats that other packages add: the worked example of the docs, installed, with nothing of ours changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "docs" / "examples" / "format"
+
+LOG: list[dict[str, object]] = [
+    {"kind": "start", "model": "lumen-2", "window": 64_000, "system": "You write code."},
+    {"kind": "user", "at": "2026-03-01T10:00:00Z", "text": "Say what a.py does."},
+    {
+        **{"kind": "reply", "at": "2026-03-01T10:00:05Z", "text": "I look."},
+        "calls": [{"id": "c1", "tool": "read", "with": {"path": "a.py"}}],
+        "tokens": {"in": 2_000, "cached": 1_500, "out": 40},
+    },
+    {"kind": "result", "call": "c1", "ok": True, "text": "x = 1\n" * 900},
+    {"kind": "cleared", "calls": ["c1"]},
+    {"kind": "reply", "text": "It sets x.", "tokens": {"in": 900, "cached": 0, "out": 9}},
+    {"kind": "user", "text": "And b.py?"},
+    {"kind": "summary", "text": "So far: a.py sets x.", "kept": 1, "before": 60_000},
+    {"kind": "reply", "text": "", "calls": [{"id": "c2", "tool": "read", "with": {"path": "b.py"}}]},
+    {"kind": "result", "call": "c2", "ok": False, "text": "no such file " * 500},
+    {"kind": "reply", "text": "There is none.", "tokens": {"in": 3_000, "cached": 900, "out": 12}},
+    {"kind": "user", "text": "One."},
+    {"kind": "reply", "text": "1."},
+    {"kind": "user", "text": "Two."},
+    {"kind": "reply", "text": "2."},
+    {"kind": "user", "text": "Three."},
+    {"kind": "sneeze"},
+]
+
+
+def installed(folder: Path, module: str, entry_point: str) -> dict[str, str]:
+    """The environment of a process that has a package installed, of which there is one module in *folder*."""
+    about = folder / "added-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[context_tui.formats]\n{entry_point}\n")
+    (folder / "added.py").write_text(module)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def run(environ: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "context_tui", *map(str, arguments)]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def lumen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment in which the example is installed, by pip, as its pyproject says."""
+    target = tmp_path_factory.mktemp("site")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    copied = tmp_path_factory.mktemp("source")
+    for file in EXAMPLE.iterdir():
+        if file.is_file():
+            (copied / file.name).write_bytes(file.read_bytes())
+    subprocess.run([*pip, "--target", str(target), str(copied)], check=True, timeout=120)
+    return {**os.environ, "PYTHONPATH": str(target)}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "fix.lumen"
+    path.write_text("".join(json.dumps(record) + "\n" for record in LOG) + '{"kind": "us')
+    return path
+
+
+def test_an_added_format_is_listed_and_opened(lumen: dict[str, str], log: Path) -> None:
+    listed = json.loads(run(lumen, "formats", "--json").stdout)
+    assert listed["formats"][-1]["name"] == "lumen" and listed["broken"] == []
+    report = json.loads(run(lumen, "inspect", log, "--json", "--messages").stdout)
+    assert report["session"] == {
+        **report["session"],
+        **{"format": "lumen", "model": "lumen-2", "context_window": 64_000, "context_window_source": "file"},
+    }
+    assert report["records"] == {"total": 18, "messages": 14, "side": 2, "problems": 2}
+    assert [problem["where"] for problem in report["problems"]] == ["line 17", "line 18"]
+    assert [(c["kind"], c["message"], c["tokens_before_in_file"]) for c in report["compactions"]] == [
+        ("micro", 3, None),
+        ("full", 5, 60_000),
+    ]
+    assert report["window"]["recorded_tokens"] == 3_000
+    assert report["window"]["indices"][:2] == [5, 4]  # the summary, and the message that it kept
+
+
+def test_a_folder_of_them_is_listed_too(lumen: dict[str, str], log: Path) -> None:
+    assert "fix.lumen" in run(lumen, "inspect", log.parent).stdout
+
+
+@pytest.mark.parametrize("policy", ["defect-microcompact", "defect-compact", "agent-sdk-prune", "manual"])
+def test_a_plan_is_made_and_carried_out(lumen: dict[str, str], log: Path, tmp_path: Path, policy: str) -> None:
+    chosen = ["-P", policy, *(["-p", "clear=7:0"] if policy == "manual" else [])]
+    planned = json.loads(run(lumen, "plan", log, *chosen, "--json").stdout)
+    out = tmp_path / "after.lumen"
+    done = run(lumen, "apply", log, *chosen, "-o", out, "--json")
+    if not planned["changed"]:
+        assert not out.exists()
+        return
+    applied = json.loads(done.stdout)
+    assert applied["format"] == "lumen" and applied["resume"] == f"lumen --continue {out}"
+    again = json.loads(run(lumen, "inspect", out, "--json").stdout)
+    assert again["window"]["estimated_tokens"] - again["by_category"]["system"] == applied["tokens"]["after"]
+
+
+@pytest.mark.parametrize("to", ["anthropic", "openai", "claude-code", "koda"])
+def test_it_is_exported_to_every_other_format(lumen: dict[str, str], log: Path, tmp_path: Path, to: str) -> None:
+    out = tmp_path / "out.bin"
+    chosen = ["-P", "manual", "-p", "clear=7:0", "--to", to]
+    applied = json.loads(run(lumen, "apply", log, *chosen, "-o", out, "--json").stdout)
+    assert applied["check"]["introduced"] == [] and out.stat().st_size
+
+
+def test_a_package_that_cannot_be_used_is_said_and_takes_nothing_down(tmp_path: Path) -> None:
+    environ = installed(tmp_path, "import nowhere_to_be_found\n", "lost = added:Lost")
+    sample = ROOT / "sample_sessions" / "coding-session.jsonl"
+    assert run(environ, "inspect", sample).returncode == 0
+    listed = run(environ, "formats")
+    assert listed.returncode == 0
+    assert "'lost' of the package added cannot be used: ModuleNotFoundError" in listed.stderr
+
+
+def test_none_takes_the_place_of_another_or_does_less_than_it_must(tmp_path: Path) -> None:
+    environ = installed(tmp_path, "class Half:\n    name = 'half'\n", "claude-code = added:Half\nhalf = added:Half")
+    broken = json.loads(run(environ, "formats", "--json").stdout)["broken"]
+    assert {each["name"]: each["why"] for each in broken} == {
+        "claude-code": "there is one of this name already",
+        "half": "it lacks about, writable, suffixes, sniff, sessions, scanner",
+    }
+
+
+def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path) -> None:
+    module = (
+        "from context_tui.formats.base import Format\n\n\nclass Wild(Format):\n    name = about = 'wild'\n\n"
+        "    def sniff(self, head, path):\n        raise RuntimeError(path)\n\n"
+        "    def sessions(self, path):\n        return []\n\n    def scanner(self, path, info):\n        return None\n"
+    )
+    environ = installed(tmp_path, module, "wild = added:Wild")
+    assert run(environ, "inspect", ROOT / "sample_sessions" / "coding-session.jsonl").returncode == 0

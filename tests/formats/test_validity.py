@@ -224,6 +224,14 @@ def test_times_that_no_clock_showed_are_unknown(when: str, tmp_path: Path) -> No
     assert told(listed) == [] and {*listed.facts.time} == {-1}
 
 
+def test_a_time_that_no_clock_showed_takes_no_other_away(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("a"), id="m", timestamp="2026-01-01T00:00:00Z")
+    recording.assistant(text("b"), id="m", timestamp="0001-01-01T00:00:00Z")
+    assert recording.open(tmp_path).facts.ended[1] == 1_767_225_600_000
+
+
 def test_a_time_without_a_zone_is_universal(tmp_path: Path) -> None:
     recording = Recording()
     recording.user(timestamp="2026-01-01T00:00:00")

@@ -141,6 +141,17 @@ def test_sizes_of_compactions(tmp_path: Path) -> None:
     assert [what.partition(",")[0] for what in told(session)] == ["preTokens is too large", "preTokens is -5"]
 
 
+def test_the_size_of_a_boundary_is_told_at_the_boundary(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.boundary(2**70)
+    recording.user("typed, without a summary")
+    session = recording.open(tmp_path)
+    [what] = told(session)
+    [problem] = session.facts.problems
+    assert what.startswith("preTokens is too large") and problem.where == "line 2" and problem.raw == 1
+
+
 def test_a_window_that_is_none(tmp_path: Path) -> None:
     request = {"context_window": 2**60, "messages": [{"role": "user", "content": "a"}], "system": "s"}
     session = opened(AnthropicFormat(), put(tmp_path / "m.json", request))

@@ -283,7 +283,7 @@ def parameters() -> list[Row]:
                 begun = time.process_time()
                 plan = ct.plan(opened, name, force=True, **{key: value})
                 shown = [plan.verdict(message) for message in range(50_000, 50_040)]
-                counts = (plan.tokens_before, plan.tokens_after, len(plan.changes), plan.cut)
+                counts = (plan.tokens_before, plan.tokens_after, len(plan.changes), plan.messages_dropped)
                 times.append(time.process_time() - begun)
                 assert len(shown) == 40 and min(counts) >= 0
             detail = f"the slowest: {name} {key}; the first time ever {first:.0f} ms"
@@ -318,6 +318,31 @@ def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
     return found
 
 
+def masking() -> list[Row]:
+    """Looking for secrets in text that invites the search to start over at every character, against plain words."""
+    from context_tui.summarizer.secrets import find
+
+    def seconds(text: str) -> float:
+        begun = time.process_time()
+        find(text)
+        return time.process_time() - begun
+
+    prose = Text.make(random.Random(0), 40_000).plain[: int(MB)]
+    plain = best_of(3, lambda: seconds(prose))
+    rows = []
+    for name, piece in (
+        ("=", "="),
+        ("identifiers", "api_key"),
+        ("token=", "token="),
+        ("base64", "eyJhbGciOiJIUzI1NiJ9"),
+    ):
+        text = (piece * len(prose))[: len(prose)]
+        worst = best_of(3, lambda text=text: seconds(text))  # type: ignore[misc]
+        detail = f"{worst * 1000:.0f} ms a MB, prose {plain * 1000:.0f} ms"
+        rows.append(Row(f"masking, runs of {name}", worst / plain, 12, "× prose", detail))
+    return rows
+
+
 def by_value(row: Row) -> float:
     """What the slowest is found by."""
     return row.value
@@ -330,5 +355,6 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "loading": loading,
     "keys": key_to_paint,
     "parameters": parameters,
+    "masking": masking,
     "quit": quitting,
 }

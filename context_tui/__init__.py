@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from context_tui.compaction.apply import apply
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
     from context_tui.formats.opening import open_session, sessions_in
-    from context_tui.policies.registry import plan
+    from context_tui.policies.planning import plan
     from context_tui.session.memory import from_messages
 
 __version__ = "0.1.0"
@@ -44,7 +44,7 @@ _WHERE = {
     "apply": "compaction.apply",
     "from_messages": "session.memory",
     "open_session": "formats.opening",
-    "plan": "policies.registry",
+    "plan": "policies.planning",
     "sessions_in": "formats.opening",
 }
 

@@ -1,43 +1,59 @@
 """What is built in and what installed packages add to it, by name, each imported when it is first asked for.
 
-A package adds a format or a policy by an entry point: its name, and the class that is called without arguments.
+A package adds a format or a policy by an entry point: a name, and the class that makes it. What is broken is told, not
+raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, NamedTuple, TypeVar
+from logging import getLogger
+from typing import Any, Generic, TypeVar
+
+from context_tui.sanitize import sanitize_line
 
 T = TypeVar("T")
 
 
-class Broken(NamedTuple):
-    """An entry point that gives nothing: its name, the package it is of, and why, in words."""
+@dataclass(frozen=True)
+class Broken:
+    """An entry point that is not used: its name, the package that declares it, and why, in one line."""
 
     name: str
     package: str
     why: str
 
     def __str__(self) -> str:
-        return f"{self.name!r} of the package {self.package} cannot be used: {self.why}"
+        return sanitize_line(f"{self.name} of package {self.package} is not used: {self.why}")
 
 
 class Plugins(Mapping[str, T], Generic[T]):
     """By name: the built-in ones in their order, then what entry points add, in the order of their names.
 
-    A built-in one is imported when it is asked for; entry points are loaded together, when anything else is. One that
-    cannot be loaded is left out and listed in ``broken``; none can take the place of another.
+    A built-in one is imported when it is asked for; entry points are loaded together, when anything else is. No package
+    can take the place of a built-in one, or of another's.
     """
 
-    def __init__(self, group: str, built_in: Mapping[str, str], trouble: Callable[[object], str]) -> None:
+    def __init__(
+        self,
+        noun: str,
+        group: str,
+        built_in: Mapping[str, str],
+        wrong_with: Callable[[str, Any], str],
+        guard: Callable[[T], T] = lambda made: made,
+    ) -> None:
         """Take the *group* of the entry points, and ``module:Class`` of what is built in.
 
         Args:
-            trouble: what is wrong with an object that an entry point gave, in words; empty where it will do.
+            noun: what they are, in words.
+            wrong_with: what keeps what was loaded under a name from being used, in words; empty when nothing does.
+            guard: what is put around one of another package.
         """
-        self.group, self.built_in, self._trouble = group, built_in, trouble
+        self.group, self.built_in = group, built_in
+        self._noun, self._wrong_with, self._guard = noun, wrong_with, guard
         self._made: dict[str, T] = {}
 
     def __getitem__(self, name: str) -> T:
@@ -47,36 +63,44 @@ class Plugins(Mapping[str, T], Generic[T]):
             self._made[name] = EntryPoint(name, self.built_in[name], self.group).load()()
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in self._added[0]
+
     def __iter__(self) -> Iterator[str]:
-        return iter((*self.built_in, *self._added[0]))
+        yield from self.built_in
+        yield from self._added[0]
 
     def __len__(self) -> int:
         return len(self.built_in) + len(self._added[0])
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.built_in or name in self._added[0]
-
     @property
     def broken(self) -> list[Broken]:
-        """The entry points that were left out."""
+        """What packages declare and cannot be used; told on stderr once."""
         return self._added[1]
 
     @cached_property
     def _added(self) -> tuple[dict[str, T], list[Broken]]:
-        added: dict[str, T] = {}
+        found: dict[str, T] = {}
         broken: list[Broken] = []
-        for entry in sorted(entry_points(group=self.group), key=lambda entry: entry.name):
-            package = entry.dist.name if entry.dist else "?"
-            if entry.name in self.built_in or entry.name in added:
-                broken.append(Broken(entry.name, package, "there is one of this name already"))
-                continue
-            try:
-                made = entry.load()()
-            except Exception as error:  # whatever a stranger's module does when it is imported
-                broken.append(Broken(entry.name, package, " ".join(f"{type(error).__name__}: {error}".split())[:200]))
-                continue
-            if why := self._trouble(made):
-                broken.append(Broken(entry.name, package, why))
+        for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package(each))):
+            if each.name in self.built_in:
+                why = "the name is that of a built-in one"
+            elif each.name in found:
+                why = "another package has this name too"
             else:
-                added[entry.name] = made
-        return added, broken
+                try:
+                    made = each.load()()
+                    why = self._wrong_with(each.name, made)
+                    if not why:
+                        found[each.name] = self._guard(made)
+                except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
+                    why = f"{type(error).__name__}: {error}"
+            if why:
+                broken.append(Broken(each.name, _package(each), why))
+        for one in broken:
+            getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr, where nobody has said otherwise
+        return found, broken
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else "?"

@@ -8,27 +8,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.session.markers import SDK_SUMMARY
 from context_tui.session.session import Message
-from context_tui.summarizer import secrets
-from context_tui.summarizer.checks import Check, check
+from context_tui.summarizer.checks import Check, check_summary
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.extract import extract
-from context_tui.summarizer.prompt import agent_sdk_request, defect_request
-from context_tui.summarizer.reply import Summary
-from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.masking import mask
+from context_tui.summarizer.payload import suspected_secrets
+from context_tui.summarizer.reply import Event, Summary, Usage
+from context_tui.summarizer.request import SummaryRequest, cleaned
+from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve
-from context_tui.summarizer.wire import cleaned
 from context_tui.tokens import estimate
+from context_tui.tokens.estimators import tokens_of_bytes
 
 if TYPE_CHECKING:
     import httpx
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 EXTRACT = "extract"
 KINDS = (EXTRACT, "anthropic", "openai")
 """What a summarizer can be; the first is the default."""
-
-_SDK_POLICY = "agent-sdk-compact"
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,10 @@ class Prepared:
 
     Attributes:
         head: the messages that will be summarised, as the runtime prepares them (before pair repair).
-        request: what a model is asked; with secrets masked when ``masked``.
+        previous: the body of the summary that the head holds, if it holds one.
+        request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
         repairs: what had to be changed so that a provider accepts the head.
         tokens: estimated tokens of the request (bytes/4).
-        secrets: suspected secrets in the request by kind.
-        masked: whether they are masked in what is sent, and in an extract.
     """
 
     head: list[Message]
@@ -73,14 +70,31 @@ class Prepared:
     request: SummaryRequest
     repairs: tuple[str, ...]
     tokens: int
-    secrets: Mapping[str, int]
-    masked: bool
-    _plain: SummaryRequest
-    _hidden: SummaryRequest
+    _masks: dict[str, tuple[list[Message], Mapping[str, int]]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def masked(self) -> bool:
+        """Whether suspected secrets are masked in what is sent, and in an extract."""
+        return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> Prepared:
         """The same with suspected secrets masked, or not."""
-        return replace(self, request=self._hidden if masked else self._plain, masked=masked)
+        return replace(self, request=replace(self.request, mask_secrets=masked))
+
+    def secrets(self, kind: str) -> Mapping[str, int]:
+        """How many suspected secrets of each kind are in exactly what a summarizer of *kind* is sent, or reads."""
+        return self._mask(kind)[1]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the request to look at, with their secrets masked when ``masked``."""
+        return self._mask(EXTRACT)[0] if self.masked else self.request.messages
+
+    def _mask(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
+        if kind not in self._masks:
+            own = kind == EXTRACT
+            self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
+        return self._masks[kind]
 
     def check(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
         """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
@@ -88,33 +102,32 @@ class Prepared:
         An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
         """
         if not summary.model:
-            return [replace(each, severity="warning") for each in check(text, self.head)]
+            return [replace(each, severity="warning") for each in check_summary(text, self.head)]
         if edited:
-            return check(text, self.head)
+            return check_summary(text, self.head)
         request = self.request
-        return check(
+        return check_summary(
             text, self.head, summary.usage, summary.stop_reason, request.sections, max_tokens=request.max_tokens
         )
 
 
-def prepare(plan: Plan, *, mask: bool = True) -> Prepared:
-    """Put together what is asked for a plan's summary: agent-sdk's transcript, or else defect's head and prompt.
+def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
+    """Put together what is asked for a plan's summary, with the prompt of its policy.
 
     Raises:
         PlanError: the plan summarises nothing.
     """
-    if plan.session is None or plan.insert is None or not plan.cut:
-        raise PlanError(f"{plan.policy} summarises nothing here")
+    content = plan.context.content
+    if content is None or not plan.summarises or not plan.summarised:
+        raise PlanError(f"{plan.policy} has nothing to summarise here")
+    if plan.prompt is None:
+        raise PlanError(f"{plan.policy} has no prompt for the summary that it needs")
     head, previous, repairs = plan.head, plan.previous_summary, list[str]()
-    if plan.insert.prefix == SDK_SUMMARY:
-        request = agent_sdk_request(head, _sdk_limit(plan))
-    else:
-        repaired, repairs = repair(head)
-        request = defect_request(repaired, previous, plan.session.content.tools())
-    masked, found = secrets.mask(request.messages)
-    hidden = replace(request, messages=masked)
-    prepared = Prepared(head, previous, request, tuple(repairs), _tokens(request), found, False, request, hidden)
-    return prepared.with_masking(mask)
+    sent = head
+    if plan.prompt.history:
+        sent, repairs = repair(head)
+    request = replace(request_of(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
+    return Prepared(head, previous, request, tuple(repairs), _tokens(request))
 
 
 def choose(
@@ -126,7 +139,8 @@ def choose(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Summarizer:
-    """The summarizer that flags, environment and configuration name; agent-sdk falls back to the session's own model.
+    """The summarizer that flags, environment and configuration name, and the session's own model where the policy falls
+    back to it.
 
     Raises:
         SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
@@ -136,7 +150,7 @@ def choose(
     first = resolve(kind, model, base_url, environ=environ, config=config)
     own = plan.context.facts.model or ""
     endpoints = [first]
-    if plan.insert is not None and plan.insert.prefix == SDK_SUMMARY and own not in ("", "<synthetic>", first.model):
+    if plan.prompt is not None and plan.prompt.own_model and own not in ("", "<synthetic>", first.model):
         endpoints.append(replace(first, model=own))
     return Summarizer(kind, tuple(endpoints))
 
@@ -164,7 +178,7 @@ async def write(
         started = time.monotonic()
         text = extract(prepared.head, prepared.previous)
         if prepared.masked:
-            text = secrets.mask_text(text)[0]
+            text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)
     from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
 
@@ -178,7 +192,7 @@ def write_blocking(
     return asyncio.run(write(summarizer, prepared, on_event))
 
 
-def objections(checks: Iterable[Check]) -> list[Check]:
+def blocking_checks(checks: Iterable[Check]) -> list[Check]:
     """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
@@ -188,27 +202,33 @@ def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
-    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.host}"]
-    lines += [f"if that fails: {other.model} at {other.host}" for other in summarizer.endpoints[1:]]
-    if prepared.secrets:
-        lines.append(f"suspected secrets {'masked' if prepared.masked else 'sent as they are'}: {kinds(prepared)}")
+    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
+    lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
+    if found := prepared.secrets(summarizer.kind):
+        lines.append(f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {counted(found)}")
     return lines
 
 
-def kinds(prepared: Prepared) -> str:
-    """The suspected secrets in words: ``2 AWS key id, 1 password``."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(prepared.secrets.items()))
+def counted(secrets: Mapping[str, int]) -> str:
+    """Suspected secrets in words: ``2 AWS key id, 1 password``."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 
-def _sdk_limit(plan: Plan) -> int:
-    """agent-sdk's bound on the summary, also where it runs as a part of a chain."""
-    values: Any = plan.params.model_dump()
-    if plan.policy != _SDK_POLICY:
-        values = values.get("options", {}).get(_SDK_POLICY, {})
-    return int(values.get("summary_max_tokens", 4_096))
+def request_of(
+    prompt: Prompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
+) -> SummaryRequest:
+    """What a summarizer is asked: a policy's prompt for this head.
+
+    Args:
+        previous: the body of a summary that the head holds, possibly empty, which is to be updated.
+        tools: the session's tool schemas, which keep a head of messages valid.
+    """
+    declared = list(tools or ()) if prompt.history else []
+    return SummaryRequest(prompt.system, prompt.ask(head, previous), declared, prompt.max_tokens, prompt.sections)
 
 
 def _tokens(request: SummaryRequest) -> int:
     """What is sent, by bytes/4; thinking and blanks are left out of a request."""
-    fixed = utf8_len(request.system or "") // 4 + (len(compact_json(request.tools)) // 4 if request.tools else 0)
+    fixed = tokens_of_bytes(utf8_len(request.system or ""))
+    fixed += tokens_of_bytes(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

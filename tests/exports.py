@@ -62,7 +62,7 @@ def carried_out(session: Session, at: int) -> Iterator[tuple[str, Session]]:
     for what, plan in plans:
         if plan.changed:
             after = ct.apply(session, plan, "What happened.")
-            found = (plan.cut, len(plan.changes), ct.tokens.estimate(after) or 0)
+            found = (plan.messages_dropped, len(plan.changes), ct.tokens.estimate(after) or 0)
             if found not in seen:  # what another policy leaves too is the same file
                 seen.add(found)
                 yield what, after

@@ -18,8 +18,7 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
-from context_tui.summarizer.events import Usage
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Summary, Usage
 from tests.formats.recordings import Recording, call, result, text, usage
 
 ESC = "\x1b[31m\x1b]0;title\x07"
@@ -195,6 +194,7 @@ def test_plan_json(run: Run, session: Path) -> None:
         "message": 18,
         "block": None,
         "verdict": "kept",
+        "code": "recent_turn",
         "reason": "kept: within the last 2 turns",
     }
 
@@ -376,6 +376,16 @@ def test_a_failing_endpoint_is_exit_3(run: Run, session: Path, tmp_path: Path, m
     given = ("-P", "defect-compact", "-o", tmp_path / "out", "--summarizer", "openai", "--model", "m")
     code, out, err = run("apply", session, *given, "--base-url", "http://127.0.0.1:9/v1")
     assert (code, out) == (3, "") and "k-secret-4711" not in err and "127.0.0.1" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_address_is_not_the_services_own(
+    run: Run, session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k-secret-4711")
+    given = ("-P", "defect-compact", "-o", tmp_path / "out", "--summarizer", "openai")
+    code, out, err = run("apply", session, *given, "--base-url", "")
+    assert (code, out) == (3, "") and "--base-url is empty" in one_line(err)
     assert not (tmp_path / "out").exists()
 
 

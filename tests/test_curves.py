@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Body, Context
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
@@ -184,4 +185,4 @@ def test_a_cut_by_hand_splits_no_pair(messages: list[dict[str, Any]], cut: int) 
         later = [block for message in messages[at:] for block in message["content"]]
         return any(block["type"] == "tool_result" and block["tool_use_id"] in made for block in later)
 
-    assert plan.cut == max(at for at in range(wanted + 1) if not splits(at))
+    assert plan.messages_dropped == max(at for at in range(wanted + 1) if not splits(at))

@@ -14,7 +14,7 @@ import pytest
 from context_tui.formats.base import scan
 from context_tui.formats.koda import KodaFormat
 from context_tui.policies.koda_microcompact import result_tokens
-from context_tui.policies.registry import plan
+from context_tui.policies.planning import plan
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 

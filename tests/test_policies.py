@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import compare, problems
-from context_tui.policies.registry import POLICIES, params_for, policy_named
-from context_tui.policies.values import assignments, pairs
+from context_tui.policies.parameters import assignments, pairs, params_for
+from context_tui.policies.registry import POLICIES, policy_named
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from tests.formats.histories import histories
@@ -45,7 +45,7 @@ def check_sums(session: Session, plan: Plan) -> None:
         assert ct.tokens.estimate(after) == plan.tokens_after + (summary or 0)
     assert ct.tokens.estimate(ct.from_messages(after.to_messages())) == ct.tokens.estimate(after.context_at())
     before = session.messages_of(plan.context)
-    if not problems(before) and not (plan.prepare and cuts_at_results(plan)):
+    if not problems(before) and not (plan.prompt and plan.prompt.history and cuts_at_results(plan)):
         assert compare(before, after.to_messages())[1] == []
 
 

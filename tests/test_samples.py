@@ -17,7 +17,7 @@ from context_tui.policies.registry import policy_named
 from context_tui.policies.triggers import fires
 from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
-from context_tui.summarizer.secrets import mask
+from context_tui.summarizer.masking import mask
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.fit import fit_at
 from context_tui.tokens.recorded import recorded_usage

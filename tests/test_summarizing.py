@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.policies.registry import plan
+from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import LABEL
-from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS
-from context_tui.summarizing import KINDS, choose, kinds, notice, objections, prepare, write, write_blocking
+from context_tui.summarizing import KINDS, blocking_checks, choose, counted, notice, prepare, write, write_blocking
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
 
 
@@ -36,7 +38,7 @@ def test_the_prompt_follows_the_policy(policy: str, params: dict[str, object], s
         assert len(request.messages) == 1
         assert not request.tools
     else:
-        assert len(request.messages) == made.cut + 1
+        assert len(request.messages) == made.messages_dropped + 1
 
 
 @pytest.mark.parametrize(("policy", "key"), [("agent-sdk-compact", ""), ("chain", "agent-sdk-compact.")])
@@ -59,14 +61,21 @@ def test_secrets_are_masked_in_what_is_sent_and_in_an_extract() -> None:
     _, made = planned()
     prepared = prepare(made)
     assert prepared.masked
-    assert kinds(prepared) == "10 AWS key id"
-    assert SECRET not in json.dumps(prepared.request.messages)
-    assert SECRET in json.dumps(prepared.with_masking(False).request.messages)
+    assert counted(prepared.secrets("anthropic")) == "10 AWS key id"
+    for kind in ("anthropic", "openai"):
+        for masked in (True, False):
+            server, given = Server(), prepared.with_masking(masked)
+            summarizer = choose(made, kind, environ={f"{kind.upper()}_BASE_URL": "http://localhost:9"})
+            with suppress(SummarizerError):  # it answers in one format only
+                asyncio.run(write(summarizer, given, transport=server))
+            assert json.dumps(server.bodies[0]).count(SECRET) == (0 if masked else 10)
+            assert (SECRET in json.dumps(given.messages)) == (not masked)
+            assert given.secrets(kind) == {"AWS key id": 10}
     assert prepared.with_masking(False).with_masking(True).request == prepared.request
     typed = from_messages([{"role": "user", "content": f"my key is {SECRET} " + "words " * 99}, *messages(3)])
     cut = plan(typed, "manual", cut=5)
     assert SECRET not in write_blocking(choose(cut), prepare(cut)).text
-    assert SECRET in write_blocking(choose(cut), prepare(cut, mask=False)).text
+    assert SECRET in write_blocking(choose(cut), prepare(cut, mask_secrets=False)).text
 
 
 def test_an_extract_is_labelled_and_tells_nothing() -> None:
@@ -88,21 +97,29 @@ def test_a_models_summary_is_objected_to_and_an_extract_warned_about(edited: boo
     extract = write_blocking(choose(made), prepared)
     loop = "- the same line\n" * 5
     found = prepared.check(loop, extract, edited=edited)
-    assert objections(found) == []
+    assert blocking_checks(found) == []
     assert [(each.name, each.severity) for each in found if not each.ok] == [("no loop", "warning")]
-    assert [each.name for each in objections(prepared.check(loop, replace(extract, model="m"), edited=edited))] == [
-        "no loop"
-    ]
+    assert [
+        each.name for each in blocking_checks(prepared.check(loop, replace(extract, model="m"), edited=edited))
+    ] == ["no loop"]
 
 
 def test_what_would_be_sent_is_told_first() -> None:
     _, made = planned("agent-sdk-compact")
     made.context.facts.model = "own"
     summarizer = choose(made, "anthropic", environ=ENVIRONMENT)
-    told = notice(summarizer, prepare(made, mask=False))
+    told = notice(summarizer, prepare(made, mask_secrets=False))
     assert [line.split(" to ")[-1] for line in told[:1]] == ["asked at localhost:9"]
     assert "own at localhost:9" in told[1]
-    assert "sent as they are" in told[2]
+    assert "NOT masked" in told[2]
+
+
+def test_the_proxy_is_told_too() -> None:
+    _, made = planned()
+    environ = {"ANTHROPIC_BASE_URL": "http://far.test", "HTTP_PROXY": "http://bob:hush@proxy.test:3128"}
+    told = notice(choose(made, "anthropic", environ=environ), prepare(made))
+    assert told[0].endswith(" at far.test through the proxy proxy.test:3128")
+    assert "hush" not in "".join(told)
 
 
 @pytest.mark.parametrize("model", ["", "<synthetic>", "asked"])
@@ -132,7 +149,7 @@ def test_a_models_summary_is_checked_against_what_was_asked() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     session, _ = planned()
-    with pytest.raises(PlanError, match="summarises nothing"):
+    with pytest.raises(PlanError, match="nothing to summarise"):
         prepare(plan(session, "defect-microcompact"))
     _, made = planned()
     with pytest.raises(SummarizerError, match="no key"):

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.triggers import fires, first_trigger, phases_at, runtime_states
 from context_tui.session.session import Session

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from context_tui.compaction.apply import apply, head_of, previous_summary_of
-from context_tui.policies.registry import plan
+from context_tui.compaction.apply import apply
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import History, estimate
@@ -90,9 +90,9 @@ def test_defect_compact(vector: dict[str, Any], session: Session) -> None:
             continue
         answer = expect["plan"]
         assert made.boundary == answer["drop_count"]
-        assert previous_summary_of(session, made) == answer["prev_summary"]
+        assert made.previous_summary == answer["prev_summary"]
         assert made.tokens_before == answer["tokens_before"]
-        assert [digest(message) for message in head_of(session, made)] == answer["head_sha256"]
+        assert [digest(message) for message in made.head] == answer["head_sha256"]
         after = apply(session, made, vector["summary"])
         assert estimate(after) == answer["tokens_after"]
         assert after.to_messages()[1:] == session.to_messages()[answer["drop_count"] :]
@@ -113,5 +113,5 @@ def test_agent_sdk_prune(vector: dict[str, Any], session: Session) -> None:
 def test_agent_sdk_split(vector: dict[str, Any], session: Session) -> None:
     for expect in vector["expect"]["sdk_split"]:
         made = plan(session, "agent-sdk-compact", min_keep=expect["min_keep"])
-        assert made.cut == expect["split"]
+        assert made.messages_dropped == expect["split"]
         assert made.changed == bool(expect["split"])

@@ -21,7 +21,7 @@ from context_tui.errors import ExitCode, SummarizerError
 from context_tui.exporting import ExportResult, check_place, export, writable_formats
 from context_tui.sanitize import visible
 from context_tui.session.session import Session
-from context_tui.summarizing import EXTRACT, KINDS, choose, notice, objections, prepare, write_blocking
+from context_tui.summarizing import EXTRACT, KINDS, blocking_checks, choose, notice, prepare, write_blocking
 from context_tui.tokens import estimate
 
 
@@ -48,7 +48,7 @@ def run(arguments: Sequence[str]) -> int:
         "--summarizer", choices=KINDS, default=EXTRACT, help="who writes a summary; extract (default) asks no model"
     )
     options.add_argument("--model", type=named, help="the model to ask")
-    options.add_argument("--base-url", metavar="URL", help="where to ask, for compatible servers")
+    options.add_argument("--base-url", metavar="URL", help="the server to ask (default: that of the service)")
     options.add_argument("--mask-secrets", action="store_true", help="mask what looks like a secret in what is sent")
     options.add_argument("--json", action="store_true", help="report as one JSON document")
     given = parse(options, arguments)
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     check_place(session, given.out, given.force)
     made = plan_of(session, given)
     if not made.changed:
-        talk(f"nothing to do: {made.reason.removeprefix('nothing to do: ')}; nothing was written")
+        talk(f"nothing to do: {made.reason}; nothing was written")
         if given.json:
             write_json(report_of(session, made, made.tokens_after, None, None))
         return ExitCode.DONE
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _summary(made: Plan, given: argparse.Namespace) -> Written:
     """Have the summary written; what is about to be sent goes to stderr first."""
-    prepared = prepare(made, mask=given.mask_secrets)
+    prepared = prepare(made, mask_secrets=given.mask_secrets)
     summarizer = choose(made, given.summarizer, given.model, given.base_url)
     for line in notice(summarizer, prepared):
         talk(line)
@@ -87,7 +87,7 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     for check in checks:
         if not check.ok:
             talk(f"{check.severity}: {check.name}: {check.detail}")
-    wrong = ", ".join(check.name for check in objections(checks))
+    wrong = ", ".join(check.name for check in blocking_checks(checks))
     if wrong:
         draft = _draft(summary.text)
         raise SummarizerError(f"the summary fails a check ({wrong}); nothing was written but the draft, {draft}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from context_tui.cli.options import parse, parser
-from context_tui.cli.output import table, talk, write_json
+from context_tui.cli.output import table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
 
@@ -17,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse(options, arguments)
     rows = [{"name": f.name, "about": f.about, "reads": True, "writes": f.writable} for f in FORMATS.values()]
     if given.json:
-        broken = [each._asdict() for each in FORMATS.broken]
+        broken = [asdict(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
         table(
@@ -25,6 +26,4 @@ def run(arguments: Sequence[str]) -> int:
             ("name", "writes", "about"),
             [(r["name"], "yes" if r["writes"] else "no", r["about"]) for r in rows],
         )
-    for each in FORMATS.broken:
-        talk(f"format {each}")
     return ExitCode.DONE

@@ -11,7 +11,8 @@ from typing import Any
 from context_tui.cli.options import add_session, opened, parse, parser
 from context_tui.cli.output import counted, say, table, write_json
 from context_tui.errors import ExitCode
-from context_tui.policies.runtime_state import believed_at
+from context_tui.policies.registry import runtimes
+from context_tui.policies.runtime_state import RuntimeState, believed_at
 from context_tui.policies.triggers import runtime_states
 from context_tui.sanitize import visible
 from context_tui.session.epochs import epoch_at, last_rewrite
@@ -194,13 +195,17 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
                 "dropped_tokens": drops.get(message),
-                "believed_tokens": {"defect": looks[message].believed, "agent-sdk": looks[message].input_tokens}
-                if message in looks
-                else None,
+                "believed_tokens": _believed(looks[message]) if message in looks else None,
                 "blocks": [_block(facts, block) for block in facts.blocks_of(message)],
             }
         )
     return found
+
+
+def _believed(state: RuntimeState) -> dict[str, int | None]:
+    """What each runtime that looks at sizes would believe at a moment, in tokens."""
+    beliefs = {runtime: policy.believed(state) for runtime, policy in runtimes().items()}
+    return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
 
 def _block(facts: Facts, block: int) -> dict[str, Any]:

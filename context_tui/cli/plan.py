@@ -11,9 +11,10 @@ from context_tui.cli.options import add_policy, add_session, opened, parse, pars
 from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.registry import params_for, plan_with, policy_named
+from context_tui.policies.parameters import assignments, pairs, params_for
+from context_tui.policies.planning import plan_with
+from context_tui.policies.registry import policy_named
 from context_tui.policies.triggers import first_trigger
-from context_tui.policies.values import assignments, pairs
 from context_tui.session.session import Session
 
 SHOWN = 40
@@ -77,12 +78,27 @@ def report_of(made: Plan) -> dict[str, Any]:
         },
         "report": dict(made.report) if made.report is not None else None,
         "boundary": made.boundary,
+        "inserts": [
+            {"role": each.role, "before": _number(made, each.position), "summary": each.summary, "text": each.text()}
+            for each in made.inserts
+        ],
         "edits": [asdict(edit) for edit in made.edits],
         "verdicts": [
-            {"message": message, "block": block, "verdict": verdict.verdict, "reason": verdict.reason}
+            {
+                "message": message,
+                "block": block,
+                "verdict": verdict.verdict,
+                "code": verdict.code,
+                "reason": verdict.reason,
+            }
             for message, block, verdict in made.verdicts()
         ],
     }
+
+
+def _number(made: Plan, position: int) -> int:
+    """The number of the message at a position; that of the point behind the last one."""
+    return made.context.order[position] if position < len(made.context) else made.context.at
 
 
 def show(session: Session, made: Plan) -> None:
@@ -104,7 +120,7 @@ def show(session: Session, made: Plan) -> None:
     say(f"estimated tokens: {before:,} -> {after:,}{share}{' and a summary' if made.summarises else ''}")
     if made.report:
         say("its own report: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
-    if made.cut:
+    if made.boundary is not None:
         say(f"boundary: message {made.boundary:,} is the first that is kept")
     edits = made.edits
     rows = [

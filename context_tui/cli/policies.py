@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_origin
-
-from pydantic.fields import FieldInfo
+from dataclasses import asdict
+from typing import Any
 
 from context_tui.cli.options import named, parse, parser
 from context_tui.cli.output import say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
+from context_tui.policies.parameters import parameters_of, setting
 from context_tui.policies.registry import POLICIES, policy_named
-from context_tui.policies.values import setting
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -24,7 +23,8 @@ def run(arguments: Sequence[str]) -> int:
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
     if given.json:
         policies = [{"name": p.name, "about": p.about, "params": params_of(p)} for p in chosen]
-        write_json({"schema": "context-tui.policies/1", "policies": policies})
+        broken = [] if given.name else [asdict(each) for each in POLICIES.broken]
+        write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken})
         return ExitCode.DONE
     for policy in chosen:
         say(policy.name)
@@ -39,28 +39,16 @@ def params_of(policy: Policy) -> list[dict[str, Any]]:
     """Name, type, default, range, unit and meaning of each parameter."""
     return [
         {
-            "name": name,
-            "type": _type(field),
-            "default": list(field.default) if isinstance(field.default, tuple) else field.default,
-            "min": _bound(field, "ge"),
-            "max": _bound(field, "le"),
-            "unit": str((field.json_schema_extra or {}).get("unit", ""))
-            if isinstance(field.json_schema_extra, dict)
-            else "",
-            "about": field.description or "",
+            "name": each.name,
+            "type": each.type,
+            "default": list(each.default) if isinstance(each.default, tuple) else each.default,
+            "min": each.low,
+            "max": each.high,
+            "unit": each.unit,
+            "about": each.about,
         }
-        for name, field in policy.Params.model_fields.items()
+        for each in parameters_of(policy)
     ]
-
-
-def _type(field: FieldInfo) -> str:
-    kind: Any = field.annotation
-    names: dict[Any, str] = {int: "integer", float: "number", bool: "boolean", int | None: "integer or null"}
-    return names.get(kind, "list" if get_origin(kind) is tuple else "object")
-
-
-def _bound(field: FieldInfo, name: str) -> float | int | None:
-    return next((getattr(part, name) for part in field.metadata if hasattr(part, name)), None)
 
 
 def _range(param: dict[str, Any]) -> str:

@@ -1,23 +1,44 @@
-"""What becomes of tool results: one change, and very many of them without an object for each."""
+"""What becomes of single blocks: one change, very many of them without an object for each, and the texts they leave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
-from context_tui.session.context import Body
+from context_tui.session.bodies import text_in
+from context_tui.session.context import REMOVED, Body, Context
+from context_tui.session.facts import Facts
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.session import Content
+
+Render = Callable[[Any], str]
+"""Makes the new text of a block from what stands there: a result's content, a call's input, another block's text."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Another body for a tool_result: ``action`` is clear or truncate, ``policy`` who does it."""
+    """Another body for a block, or none: ``policy`` is who does it; ``render`` makes the text where the body has none.
 
-    action: str
+    For a tool_use the text is its new input as compact JSON (:func:`input_body`).
+    """
+
+    action: Literal["clear", "truncate", "drop"]
     body: Body
     policy: str
-    render: Callable[[Any], str] | None = None  # makes the text from the recorded body, where ``body.text`` is None
+    render: Render | None = None
+
+
+def removal(policy: str) -> Change:
+    """A block that goes."""
+    return Change("drop", REMOVED, policy)
+
+
+def input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
+    """The body of a tool_use with other arguments."""
+    encoded = compact_json(dict(arguments))
+    return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
 
 class Changes(Mapping[int, Change]):
@@ -50,7 +71,7 @@ class Changes(Mapping[int, Change]):
 
 
 class AlikeChanges(Changes):
-    """The same change for all of many results."""
+    """The same change for all of many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
         super().__init__(rows, lambda row: change)
@@ -58,3 +79,56 @@ class AlikeChanges(Changes):
 
     def bodies(self) -> dict[int, Body]:
         return dict.fromkeys(self.rows, self.change.body)
+
+
+class StackedChanges(Mapping[int, Change]):
+    """Changes on top of earlier ones: of two of one block the newer counts, and works on what the older left."""
+
+    def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
+        self._newer, self._older = newer, older
+        self._keys = [*older, *(row for row in newer if row not in older)]
+
+    def __getitem__(self, row: int) -> Change:
+        newer, older = self._newer.get(row), self._older.get(row)
+        if newer is None or older is None:
+            return newer or self._older[row]
+        if older.body.removed:
+            return older
+        if newer.render is None or newer.body.text is not None:
+            return newer
+        render, first, text = newer.render, older.render, older.body.text
+        return replace(newer, render=lambda value: render(first(value) if text is None and first else text))
+
+    def __contains__(self, row: object) -> bool:
+        return row in self._newer or row in self._older
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def bodies_of(changes: Mapping[int, Change]) -> dict[int, Body]:
+    """The new bodies by block row."""
+    return changes.bodies() if isinstance(changes, Changes) else {row: each.body for row, each in changes.items()}
+
+
+def new_texts(content: Content, context: Context, changes: Mapping[int, Change], message: int) -> dict[int, str | None]:
+    """New texts of a message's blocks, by ordinal, None for one that goes: what is changed, else what the context knew
+    to be replaced.
+    """
+    found: dict[int, str | None] = {}
+    blocks: list[dict[str, Any]] | None = None
+    for ordinal, row in enumerate(context.facts.blocks_of(message)):
+        earlier, change = context.replaced.get(row), changes.get(row)
+        body = change.body if change else earlier
+        if body is None:
+            continue
+        if change and change.render and body.text is None and not body.removed:
+            blocks = blocks or content.blocks(message)
+            now = earlier.text if earlier else text_in(blocks[ordinal])
+            found[ordinal] = change.render(now)
+        elif body.removed or body.text is not None:
+            found[ordinal] = body.text
+    return found

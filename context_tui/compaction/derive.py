@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from context_tui.session.derived import DerivedContent, Origin, origin_of
-from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, begins_turn
 from context_tui.session.session import Message, Session
 
 
@@ -16,15 +16,21 @@ class Derivation:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
 
-    def keep(self, message: int, bodies: Mapping[int, str] | None = None) -> None:
-        """Take a message over, with other bodies (by block ordinal) for some of its results."""
+    def keep(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
+        """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
         bodies = bodies or {}
         self._entries.append(origin_of(self._session, message, bodies))
         source = self._session.facts
-        index = self._facts.add_message(Role(source.role[message]), source.flags[message], source.time[message])
-        for ordinal, row in enumerate(source.blocks_of(message)):
-            if ordinal in bodies:
-                self._facts.copy_result(index, source, row, bodies[ordinal])
+        rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
+        left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
+        flags = source.flags[message]
+        if len(left) < len(rows) and not any(begins_turn(source, row) for row, _ in left):
+            flags &= ~MessageFlag.TURN_START
+        index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
+        for row, ordinal in left:
+            body = bodies.get(ordinal)
+            if body is not None:
+                self._facts.copy_changed(index, source, row, body)
             else:
                 self._facts.copy_block(index, source, row)
 

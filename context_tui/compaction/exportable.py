@@ -114,12 +114,12 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
     return Exportable(made.session(session.origin), [*losses_in(counted), *notes], renamed)
 
 
-def _bodies(context: Context, message: int) -> dict[int, str]:
+def _bodies(context: Context, message: int) -> dict[int, str | None]:
     """Bodies that stand in place of recorded ones, by block ordinal."""
     if not context.replaced:
         return {}
     rows = enumerate(context.facts.blocks_of(message))
-    return {ordinal: context.replaced[row].text or "" for ordinal, row in rows if row in context.replaced}
+    return {ordinal: context.replaced[row].text for ordinal, row in rows if row in context.replaced}
 
 
 def _without_refused(message: Message, refuses: Refuses, counted: Counter[str]) -> Message:

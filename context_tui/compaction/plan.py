@@ -1,22 +1,26 @@
-"""What a policy would do to a context, compactly: results with another body, a dropped head, and what is inserted."""
+"""What a policy would do to a context, compactly: changed blocks, dropped ranges of messages, and inserted ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from itertools import chain
 
 from pydantic import BaseModel
 
-from context_tui.compaction.changes import Change as Change
-from context_tui.compaction.changes import Changes
+from context_tui.compaction.changes import Change, bodies_of, new_texts
+from context_tui.compaction.prompt import Prompt
+from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
+from context_tui.errors import PlanError
+from context_tui.session.bodies import with_texts
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
-from context_tui.tokens.estimators import bytes4
+from context_tui.session.facts import Kind, Role
+from context_tui.session.jsontext import utf8_len
+from context_tui.session.session import Message
+from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
-
-if TYPE_CHECKING:
-    from context_tui.session.session import Message, Session
 
 
 @dataclass(frozen=True)
@@ -30,25 +34,23 @@ class Trigger:
     source: str = ""
 
 
+BY_HAND = "you"
+"""The source of a trigger that no runtime pulls."""
+
+
 @dataclass(frozen=True)
 class Insert:
-    """The message that takes the place of a dropped head: prefix + summary + suffix in one text block."""
+    """A message of one text, put in before ``position``: prefix, the summary where ``summary`` says so, suffix."""
 
     role: str
+    position: int
     prefix: str
     suffix: str = ""
+    summary: bool = True
 
-    def text(self, summary: str) -> str:
+    def text(self, summary: str = "") -> str:
         """The whole text of the message."""
-        return self.prefix + summary + self.suffix
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of a message or tool_result: kept, cleared, truncated, dropped or summarised, and why."""
-
-    verdict: str
-    reason: str
+        return f"{self.prefix}{summary if self.summary else ''}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -65,27 +67,36 @@ class Edit:
     source: str
 
 
-Why = Callable[[int, int | None], str]
-"""Why something is kept: position in the context, and block row (None for the message)."""
-Prepare = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
-"""Turns the head's messages into what the summarizer is sent."""
+GONE = {"recorded": "cleared before, recorded", "inferred": "cleared before, inferred from a drop of the recorded size"}
+"""Why a result is out of the context already, by how that is known."""
 
-GONE = {
-    "recorded": "kept: cleared before, recorded",
-    "inferred": "kept: cleared before, inferred from a drop of the recorded size",
-}
-"""The reason for a result that is out of the context already, by how that is known."""
-PAST = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
+
+def spans(positions: Iterable[range]) -> tuple[range, ...]:
+    """Ranges of positions in order, with those that touch or overlap made one."""
+    found: list[range] = []
+    for each in sorted((each for each in positions if each), key=lambda each: each.start):
+        if found and each.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        else:
+            found.append(range(each.start, each.stop))
+    return tuple(found)
+
+
+def _within(ranges: tuple[range, ...], position: int) -> range | None:
+    """The range that a position lies in."""
+    number = bisect_right(ranges, position, key=lambda each: each.start) - 1
+    return ranges[number] if number >= 0 and position in ranges[number] else None
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A policy's plan for a context; nothing is carried out by making one.
+    """A policy's plan for a context; nothing is carried out by making one. It knows no session.
 
-    ``changes`` maps block rows to new bodies; the first ``cut`` positions are dropped, for a summary where ``insert``
-    says so; ``reason`` says why nothing would change. The trigger stands beside the plan and does not empty it.
-    ``saved`` are the tokens that would be gone, where the policy has sums of them; without it they are counted.
-    ``steps`` are the plans that it is made of, in order, where several policies run one after another.
+    Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages
+    of ``dropped`` go, those of ``summarised`` (None: all that are dropped, where an insert holds a summary) are what
+    the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and does not
+    empty it. ``saved`` are the tokens that would be gone in all, where the policy has sums of them; without it they are
+    counted. ``steps`` are the plans that it is made of, in order, where several policies run one after another.
     """
 
     policy: str
@@ -93,126 +104,186 @@ class Plan:
     context: Context
     trigger: Trigger
     changes: Mapping[int, Change] = field(default_factory=dict)
-    cut: int = 0
-    insert: Insert | None = None
+    dropped: tuple[range, ...] = ()
+    inserts: tuple[Insert, ...] = ()
+    summarised: tuple[range, ...] | None = None
     reason: str = ""
     report: Mapping[str, int] | None = None
-    kept: Why = lambda position, block: "kept"
-    prepare: Prepare | None = None
+    kept: Why = lambda position, block: Kept(Code.KEPT, "not touched")
+    prompt: Prompt | None = None
     previous: int = -1  # block row of an earlier summary that the new one is to update
-    session: Session | None = None
     saved: int | None = None
-    cut_by: str = ""  # the policy that cuts, where it is one of several
+    dropped_by: str = ""  # the policy that drops, where it is one of several
     steps: tuple[Plan, ...] = ()
 
-    @property
-    def head(self) -> list[Message]:
-        """The messages that it summarises, as the summarizer is to see them (before pair repair)."""
-        from context_tui.compaction.apply import head_of
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dropped", spans(self.dropped))
+        object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
+        asked = self.summarised if self.summarised is not None else self.dropped if self.summary else ()
+        object.__setattr__(self, "summarised", spans(asked))
+        places = {each.position for each in self.inserts}
+        for ranges in (self.dropped, self.summarised or ()):
+            places.update(end for each in ranges for end in (each.start, each.stop))
+        if places and not 0 <= min(places) <= max(places) <= len(self.context):
+            raise PlanError(f"{self.policy}: its plan reaches outside the context of {len(self.context)} messages")
 
-        return head_of(self.session, self) if self.session else []
-
-    @property
-    def previous_summary(self) -> str | None:
-        """The body of an earlier summary that the new one is to update, or None."""
-        from context_tui.compaction.apply import previous_summary_of
-
-        return previous_summary_of(self.session, self) if self.session else None
+    @cached_property
+    def summary(self) -> Insert | None:
+        """The first insert that holds a summary."""
+        return next((each for each in self.inserts if each.summary), None)
 
     @property
     def changed(self) -> bool:
         """Whether carrying it out would change anything."""
-        return bool(self.changes) or self.cut > 0
+        return bool(self.changes or self.dropped or self.inserts)
 
     @property
     def summarises(self) -> bool:
         """Whether it needs a summary to be carried out."""
-        return self.insert is not None and self.cut > 0
+        return self.summary is not None
+
+    # Text, read when it is asked for
+
+    @property
+    def head(self) -> list[Message]:
+        """The messages that it summarises, as the summarizer is to see them (vectors' shape, before pair repair)."""
+        content, context = self.context.content, self.context
+        if content is None:
+            return []
+        messages = [
+            {
+                "role": "assistant" if context.facts.role[message] == Role.ASSISTANT else "user",
+                "content": with_texts(content.blocks(message), new_texts(content, context, self.changes, message)),
+            }
+            for message in self.head_messages
+        ]
+        return self.prompt.prepare(messages) if self.prompt else messages
+
+    @property
+    def head_messages(self) -> list[int]:
+        """Numbers of the messages that it summarises."""
+        return [self.context.order[position] for position in chain.from_iterable(self.summarised or ())]
+
+    @property
+    def previous_summary(self) -> str | None:
+        """The body of an earlier summary that the new one is to update, or None."""
+        if self.previous < 0 or self.summary is None or self.context.content is None:
+            return None
+        facts = self.context.facts
+        message = facts.block_message[self.previous]
+        block = self.context.content.blocks(message)[[*facts.blocks_of(message)].index(self.previous)]
+        return str(block.get("text") or "").removeprefix(self.summary.prefix.rstrip("\n")).lstrip()
+
+    # Totals
+
+    @property
+    def messages_dropped(self) -> int:
+        """How many messages go."""
+        return sum(map(len, self.dropped))
 
     @property
     def tokens_before(self) -> int:
         """Estimated tokens of the context (``bytes/4``)."""
         return measured(self.context).total
 
-    @property
+    @cached_property
     def tokens_after(self) -> int:
         """Estimated tokens of what would be left, without the summary that has yet to be written."""
-        sums, facts, cut = measured(self.context), self.context.facts, self.cut
+        sums, facts = measured(self.context), self.context.facts
         if self.saved is not None:
             return sums.total - self.saved
-        saved = sums.prefix[cut]
-        position_of = sums.position_of if cut and self.changes else {}
+        saved = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in self.dropped)
+        position_of = sums.position_of if self.dropped and self.changes else {}
         for block, change in self.changes.items():
-            if not cut or position_of[facts.block_message[block]] >= cut:
-                saved += self.tokens_of(block) - change.body.size // 4
-        return sums.total - saved
+            if not self.dropped or not _within(self.dropped, position_of[facts.block_message[block]]):
+                saved += self.tokens_of(block) - change.body.tokens
+        notes = sum(tokens_of_bytes(utf8_len(each.text())) for each in self.inserts if not each.summary)
+        return sums.total - saved + notes
 
     @property
     def boundary(self) -> int | None:
-        """Message number of the first kept message; None for a plan that only clears."""
-        if not self.cut:
+        """Message number of the first kept message behind the first range that is dropped; None where none is.
+
+        A range that begins with the context is the first one, so that this is where what is kept begins; where the
+        beginning is kept too, it is where the messages go on.
+        """
+        if not self.dropped:
             return None
-        return self.context.order[self.cut] if self.cut < len(self.context.order) else self.context.at
+        stop = self.dropped[0].stop
+        return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
     def tokens_of(self, block: int) -> int:
         """Estimated tokens of a block as it stands in the context."""
         body = self.context.replaced.get(block)
-        return body.size // 4 if body else bytes4(self.context.facts, block)
+        return body.tokens if body else bytes4(self.context.facts, block)
+
+    # What becomes of each message and block
+
+    def action_at(self, position: int) -> str:
+        """What is done to the message at a position as a whole: drop, summarise or nothing."""
+        if not self.dropped or _within(self.dropped, position) is None:
+            return ""
+        return "summarise" if _within(self.summarised or (), position) is not None else "drop"
 
     @property
     def edits(self) -> list[Edit]:
-        """Every single change, in prompt order; what is cleared in a head is cleared before the head is dropped."""
+        """Every single change, in prompt order; what is changed in a message that goes is changed before it goes."""
         return list(self._edits())
 
     def _edits(self) -> Iterator[Edit]:
-        facts, sums = self.context.facts, measured(self.context)
-        action, by = "summarise" if self.insert else "drop", self.cut_by or self.policy
-        for position, message in enumerate(self.context.order):
-            if position >= self.cut and not self.changes:
-                return
+        facts, sums, by = self.context.facts, measured(self.context), self.dropped_by or self.policy
+        everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped)
+        for position in everywhere:
+            message = self.context.order[position]
             left = sums.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
-                    before, after = self.tokens_of(block), change.body.size // 4
+                    before, after = self.tokens_of(block), change.body.tokens
                     left -= before - after
                     tool, call_id = facts.tool_name(block), facts.call_id(block)
                     yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
-            if position < self.cut:
+            if action := self.action_at(position):
                 yield Edit(action, message, None, "", "", left, 0, by)
 
     def verdict_at(self, position: int, block: int | None = None) -> Verdict:
         """The verdict on the message at a position of the context, or on one of its blocks (a row)."""
         change = self.changes.get(block) if block is not None else None
-        if position < self.cut:
-            what = PAST["summarise" if self.insert else "drop"]
+        if action := self.action_at(position):
             first = f", {PAST[change.action]} first" if change else ""
-            return Verdict(what, f"{what}: before the boundary at message {self.boundary}{first}")
-        if change:
-            what = PAST[change.action]
-            return Verdict(what, f"{what}: {self.tokens_of(block or 0):,} tokens become {change.body.size // 4:,}")
+            return Verdict(PAST[action], *self._why_dropped(position, first))
+        if change and block is not None:
+            became = "nothing" if change.body.removed else f"{change.body.tokens:,}"
+            return Verdict(PAST[change.action], Code.SELECTED, f"{self.tokens_of(block):,} tokens become {became}")
         body = self.context.replaced.get(block) if block is not None else None
-        return Verdict("kept", GONE[body.known] if body and body.known else self.kept(position, block))
+        if body and body.known:
+            return Verdict("kept", Code.ALREADY_CLEARED, GONE[body.known])
+        return Verdict("kept", *self.kept(position, block))
+
+    def _why_dropped(self, position: int, first: str) -> tuple[Code, str]:
+        within = _within(self.dropped, position) or range(0)
+        if not within.start:
+            return Code.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary}{first}"
+        order = self.context.order
+        return Code.DROPPED_RANGE, f"one of messages {order[within.start]} to {order[within.stop - 1]}{first}"
 
     def verdict(self, message: int, block: int | None = None) -> Verdict:
         """The verdict on a message of the context, or on its block with this ordinal."""
         position = measured(self.context).position_of.get(message)
         if position is None:
-            return Verdict("kept", "not in the context at this point")
+            return Verdict("kept", Code.OUTSIDE, "not in the context at this point")
         rows = list(self.context.facts.blocks_of(message))
         return self.verdict_at(position, None if block is None else rows[block])
 
     def verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Every message and tool_result of the context: message, block ordinal (None: the message), verdict."""
+        """Every message, tool_result and changed block: message, block ordinal (None: the message), verdict."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.verdict_at(position)
             for ordinal, block in enumerate(facts.blocks_of(message)):
-                if facts.kind[block] == Kind.TOOL_RESULT:
+                if facts.kind[block] == Kind.TOOL_RESULT or block in self.changes:
                     yield message, ordinal, self.verdict_at(position, block)
 
     def after(self) -> Context:
-        """The context with the changed bodies, for a policy that works on what this one leaves; nothing is dropped."""
-        changes = self.changes
-        bodies = changes.bodies() if isinstance(changes, Changes) else {row: c.body for row, c in changes.items()}
-        return self.context.replacing(bodies)
+        """The context with the changed blocks, for a policy that works on what this one leaves; nothing is dropped."""
+        return self.context.replacing(bodies_of(self.changes))

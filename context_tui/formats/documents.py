@@ -17,6 +17,7 @@ from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.heads import BOM, first_values, whole_part
 from context_tui.formats.values import recorded_tokens
 from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
+from context_tui.session.sizes import tokens_of_bytes
 
 Element = Any
 """A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
@@ -217,7 +218,7 @@ def _message_list(element: Element) -> list[Element] | None:
 
 def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
     """Which of several message lists was sent, by the tokens that the response records; and why, in words."""
-    sizes = {key: sum(map(size_of, listed)) // 4 for key, listed in lists.items()}
+    sizes = {key: tokens_of_bytes(sum(map(size_of, listed))) for key, listed in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _recorded_input(members.get("response"))
     if not recorded:

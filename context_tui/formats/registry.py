@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from context_tui.errors import Error
 from context_tui.formats.base import Format
 from context_tui.plugins import Plugins
 
-REQUIRED = ("name", "about", "writable", "suffixes", "sniff", "sessions", "scanner")
 
-
-def _trouble(made: object) -> str:
-    missing = [name for name in REQUIRED if not hasattr(made, name)]
-    return f"it lacks {', '.join(missing)}" if missing else ""
+def _wrong_with(name: str, form: Any) -> str:
+    """What keeps a loaded object from being the format of this name; empty when nothing does."""
+    if Format not in type(form).__mro__:
+        return "it does not derive from formats.base.Format"
+    missing = [each for each in ("name", "about") if not hasattr(form, each)]
+    if missing:
+        return f"it has no {', '.join(missing)}"
+    return f"it calls itself {form.name!r}" if form.name != name else ""
 
 
 FORMATS: Plugins[Format] = Plugins(
+    "format",
     "context_tui.formats",
     {
         "claude-code": "context_tui.formats.claude_code:ClaudeCodeFormat",
@@ -22,7 +28,7 @@ FORMATS: Plugins[Format] = Plugins(
         "anthropic": "context_tui.formats.anthropic:AnthropicFormat",
         "openai": "context_tui.formats.openai:OpenAIFormat",
     },
-    _trouble,
+    _wrong_with,
 )
 
 

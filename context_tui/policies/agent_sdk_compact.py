@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from context_tui.compaction.plan import Insert, Plan, Trigger
-from context_tui.policies.agent_sdk_prune import sdk_trigger
-from context_tui.policies.base import LoopCurve, Params, nothing, param
+from context_tui.compaction.prompt import Prompt
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.agent_sdk_prune import last_input, sdk_trigger
+from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind, Role
+from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.session.session import Message
+
+SECTIONS = (
+    "Decisions",
+    "Facts & Context",
+    "Paths & Code References",
+    "Tool Outcomes",
+    "Commitments",
+)
+"""Headings of an agent-sdk summary, in order."""
+
+RESULT_BYTES = 500
+"""A tool result longer than this many bytes of compact JSON is cut."""
+
+THINKING_BYTES = 200
+"""Thinking longer than this many bytes is left out."""
+
+_SYSTEM = """\
+You condense the older part of a conversation between a person and an agent, so that the agent can go on without it. \
+Write a structured summary with one section for each of these, in this order:
+
+{headings}
+
+Decisions are what was settled and why; facts and context are what the agent must know; name files, paths, functions \
+and other code references exactly; say what each tool call that mattered brought to light or changed; commitments are \
+what was promised or is still to be done. Summarise only what is there, leave no section out, and do not continue the \
+conversation."""
 
 
 class AgentSdkCompactParams(Params):
     """Parameters of agent-sdk's compaction."""
 
-    context_budget: int = param(160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000)
+    context_budget: int = param(
+        160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
+    )
     min_keep: int = param(4, "messages at the end that are kept", "messages", 1, 100_000)
     summary_max_tokens: int = param(4_096, "tokens that the summary may have", "tokens", 1, 100_000)
 
 
-class AgentSdkCompact(LoopCurve):
+class AgentSdkCompact(BasePolicy):
     """Summarise all but the last messages, without splitting a call from its result."""
 
     name: ClassVar[str] = "agent-sdk-compact"
     about: ClassVar[str] = "agent-sdk: a model's summary in place of all but the last messages"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
+    runtime: ClassVar[str] = "agent-sdk"
     trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        return last_input(state)
 
     def trigger(self, state: RuntimeState, params: AgentSdkCompactParams) -> Trigger:
         return sdk_trigger(state, params.context_budget, "the budget")
@@ -42,13 +80,21 @@ class AgentSdkCompact(LoopCurve):
             return nothing(self.name, params, context, trigger, reason)
         late = len(context) - params.min_keep
 
-        def kept(position: int, block: int | None) -> str:
+        def kept(position: int, block: int | None) -> Kept:
             if position < late:
-                return "kept: the call of a kept result"
-            return f"kept: within the last {params.min_keep} messages"
+                return Kept(Code.PAIR, "the call of a kept result")
+            return Kept(Code.RECENT_MESSAGE, f"within the last {params.min_keep} messages")
 
-        insert = Insert("user", SDK_SUMMARY, SDK_SUMMARY_END)
-        return Plan(self.name, params, context, trigger, cut=cut, insert=insert, kept=kept)
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            dropped=(range(cut),),
+            inserts=(Insert("user", 0, SDK_SUMMARY, SDK_SUMMARY_END),),
+            kept=kept,
+            prompt=replace(PROMPT, max_tokens=params.summary_max_tokens),
+        )
 
 
 def split(context: Context, min_keep: int) -> int:
@@ -70,3 +116,64 @@ def split(context: Context, min_keep: int) -> int:
 
 def _has(facts: Facts, message: int, kind: Kind) -> bool:
     return any(facts.kind[block] == kind for block in facts.blocks_of(message))
+
+
+def ask(old_messages: list[Message], previous: str | None) -> list[Message]:
+    """The old messages as one user message of plain text; an earlier summary is one of them."""
+    return [{"role": "user", "content": f"The conversation to condense:\n\n{transcript(old_messages)}"}]
+
+
+def transcript(messages: list[Message]) -> str:
+    """The messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
+    parts = []
+    for message in messages:
+        role = "Assistant" if message.get("role") == "assistant" else "User"
+        said = "\n".join(_abridged(message.get("content")))
+        parts.append(f"{role}:\n{said}")
+    return "\n\n".join(parts)
+
+
+def _abridged(content: Any) -> Iterator[str]:
+    """The lines that stand for one message's content."""
+    if isinstance(content, str):
+        yield content
+        return
+    for block in content if isinstance(content, list) else ():
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= THINKING_BYTES:
+                yield f"({text})"
+            case {"type": "tool_use"}:
+                yield f"Tool call: {block.get('name', '')} {_compact(block.get('input'))}"
+            case {"type": "tool_result"}:
+                label = "Tool error" if block.get("is_error") else "Tool result"
+                yield f"{label}: {_cut(_compact(block.get('content', '')))}"
+            case {"type": "image"}:
+                yield "[image]"
+
+
+def _compact(value: Any) -> str:
+    """agent-sdk's compact JSON: object keys are sorted."""
+    return compact_json(value, sort_keys=True).decode("utf-8", "surrogatepass")
+
+
+def _cut(text: str) -> str:
+    """At most ``RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= RESULT_BYTES:
+        return text
+    end = RESULT_BYTES
+    while data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass") + "..."
+
+
+PROMPT = Prompt(
+    _SYSTEM.format(headings="\n".join(f"## {name}" for name in SECTIONS)),
+    ask,
+    sections=SECTIONS,
+    max_tokens=4_096,
+    history=False,
+    own_model=True,
+)

@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, Changes
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.policies.base import LoopCurve, Params, param
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import BasePolicy, Belief, Params, param
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, cut_shifts
 from context_tui.session.context import Body, Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
+from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 
 MARKER = "\n\n[...{} chars pruned...]\n\n"
@@ -25,7 +27,9 @@ MARKER_BYTES = len(MARKER) - len("{}")
 class AgentSdkPruneParams(Params):
     """Parameters of agent-sdk's pruning."""
 
-    context_budget: int = param(160_000, "input tokens that the context may have", "tokens", 1, 10_000_000)
+    context_budget: int = param(
+        160_000, "input tokens that the context may have", "tokens", 1, 10_000_000, of_window=True
+    )
     threshold_pct: int = param(70, "per cent of the budget above which it prunes", "%", 0, 100)
     max_chars: int = param(2_000, "a result with longer compact JSON is cut", "bytes", 0, 10_000_000)
     preserve_tail: int = param(4, "messages at the end that are left alone", "messages", 0, 100_000)
@@ -47,14 +51,24 @@ def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
     return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
 
 
-class AgentSdkPrune(LoopCurve):
+def last_input(state: RuntimeState) -> Belief:
+    """agent-sdk believes the input tokens of the last reply."""
+    read = state.input_tokens
+    return Belief(read, "no reply" if read is None else "input tokens of the last reply")
+
+
+class AgentSdkPrune(BasePolicy):
     """Cut long tool results to their first 500 and last 200 bytes."""
 
     name: ClassVar[str] = "agent-sdk-prune"
     about: ClassVar[str] = "agent-sdk: cut the middle out of long tool results"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
+    runtime: ClassVar[str] = "agent-sdk"
     trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        return last_input(state)
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
@@ -72,14 +86,14 @@ class AgentSdkPrune(LoopCurve):
         def change(block: int) -> Change:
             return Change("truncate", Body(None, sizes[block]), self.name, pruned_text)
 
-        def kept(position: int, block: int | None) -> str:
+        def kept(position: int, block: int | None) -> Kept:
             if position >= end:
-                return f"kept: within the last {params.preserve_tail} messages"
+                return Kept(Code.RECENT_MESSAGE, f"within the last {params.preserve_tail} messages")
             if block is None or facts.kind[block] != Kind.TOOL_RESULT:
-                return "kept: only tool results are pruned"
+                return Kept(Code.NOT_A_RESULT, "only tool results are pruned")
             if json_length(context, block) <= longest:
-                return f"kept: {longest:,} bytes or fewer"
-            return "kept: pruning would not make it shorter"
+                return Kept(Code.SMALL, f"{longest:,} bytes or fewer")
+            return Kept(Code.NOT_SHORTER, "pruning would not make it shorter")
 
         return Plan(
             self.name,
@@ -126,10 +140,13 @@ def prunable(context: Context) -> Prunable:
     results, cuts = measured(context).results, context.facts.cut
     found = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
+        body = context.replaced.get(block)
+        if body is not None and body.text is None:
+            continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
         length = json_length(context, block)
         size = pruned_size(length, cuts[block] if block not in context.replaced else 0)
         if size is not None:
-            found.append((position, block, length, size, tokens - size // 4))
+            found.append((position, block, length, size, tokens - tokens_of_bytes(size)))
     return Prunable(*zip(*found, strict=True)) if found else Prunable((), (), (), (), ())
 
 

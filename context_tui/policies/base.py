@@ -1,13 +1,14 @@
-"""What a policy is: parameters, a trigger, a pure plan, and the curve of one parameter."""
+"""What a policy is: parameters, a trigger, a pure plan, the curve of one parameter, and what else only it knows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
@@ -18,18 +19,48 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def param(default: Any, about: str, unit: str, ge: float | None = None, le: float | None = None) -> Any:
-    """A parameter with its default, description, unit and inclusive range."""
-    return Field(default, description=about, ge=ge, le=le, json_schema_extra={"unit": unit})
+def param(
+    default: Any, about: str, unit: str, ge: float | None = None, le: float | None = None, *, of_window: bool = False
+) -> Any:
+    """A parameter with its default, description, unit and inclusive range.
+
+    Args:
+        of_window: a number of tokens that is compared with the size of the whole context, not of one result.
+    """
+    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {})}
+    return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
+
+
+class Belief(NamedTuple):
+    """The size that a runtime believes a context to have: tokens (None: it knows none), and by what."""
+
+    tokens: int | None
+    source: str
 
 
 class Policy(Protocol):
-    """A compaction policy. ``phases`` says when its runtime looks: before_call, after_tools, user_turn."""
+    """A compaction policy: one file with a class like this; :class:`BasePolicy` has all but name and plan.
+
+    Attributes:
+        name: its name on the command line, lower case with hyphens.
+        about: one line, the runtime first: ``koda: clear aged results``.
+        runtime: the program whose rule this is; nothing for one that belongs to none.
+        phases: when its runtime looks: before_call, after_tools, user_turn; none for what is done by hand.
+        trigger_only: parameters that only the trigger reads, so that they change no plan.
+        needs_trigger: whether its plan is empty where the trigger does not fire.
+        nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
+        marked: whether its parameters name messages, so that they mean nothing in another session.
+    """
 
     name: ClassVar[str]
     about: ClassVar[str]
+    runtime: ClassVar[str]
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
+    trigger_only: ClassVar[frozenset[str]]
+    needs_trigger: ClassVar[bool]
+    nests: ClassVar[str]
+    marked: ClassVar[bool]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
@@ -40,18 +71,60 @@ class Policy(Protocol):
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*."""
 
+    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """The number that it takes for a parameter that is not set; None where there is none."""
 
-class LoopCurve:
-    """The curve by planning once for each value; parameters that only the trigger reads change no plan."""
+    def believed(self, state: RuntimeState) -> Belief | None:
+        """What its runtime takes the context's size to be; None where it looks at none."""
 
+    def hint(self, context: Context) -> str:
+        """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
+
+    def runs(self, params: Any) -> Sequence[str]:
+        """Names of the policies that it runs, where it runs others."""
+
+
+class BasePolicy:
+    """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
+
+    runtime: ClassVar[str] = ""
     trigger_only: ClassVar[frozenset[str]] = frozenset()
+    needs_trigger: ClassVar[bool] = False
+    nests: ClassVar[str] = ""
+    marked: ClassVar[bool] = False
 
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
     ) -> list[int]:
+        """Tokens after by a plan for each value; parameters that only the trigger reads change none."""
         if name in self.trigger_only:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
+
+    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """Nothing is derived."""
+        return None
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        """It looks at no size."""
+        return None
+
+    def hint(self, context: Context) -> str:
+        """Nothing to say."""
+        return ""
+
+    def runs(self, params: Any) -> Sequence[str]:
+        """It runs no others."""
+        return ()
+
+
+def baseline_and_delta(state: RuntimeState) -> Belief:
+    """The size that a runtime believes which adds estimates to the last recorded size."""
+    recorded = state.recorded is not None
+    return Belief(
+        state.believed,
+        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
+    )
 
 
 def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
@@ -68,4 +141,5 @@ def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
     """A plan that changes nothing, for one reason."""
-    return Plan(policy, params, context, trigger, reason=reason, kept=lambda position, block: f"kept: {reason}")
+    kept = Kept(Code.NOTHING_TO_DO, reason)
+    return Plan(policy, params, context, trigger, reason=reason, kept=lambda position, block: kept)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.changes import Change
+from context_tui.compaction.changes import Change, StackedChanges
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.verdicts import PROTECTED, Kept
 from context_tui.errors import PlanError
-from context_tui.policies.base import LoopCurve, Policy, param
+from context_tui.policies.base import BasePolicy, Policy, param
 from context_tui.policies.base import Params as BaseParams
+from context_tui.policies.parameters import names
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.values import names
 from context_tui.session.context import Context
 from context_tui.tokens.measured import measured
 
@@ -29,16 +30,17 @@ class ChainParams(BaseParams):
     options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
 
 
-class Chain(LoopCurve):
+class Chain(BasePolicy):
     """Run each policy on what the one before it leaves."""
 
     name: ClassVar[str] = "chain"
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
     Params: ClassVar[type[BaseParams]] = ChainParams
+    nests: ClassVar[str] = "options"
 
-    def __init__(self, policies: dict[str, Policy]) -> None:
-        self._policies = policies
+    def runs(self, params: ChainParams) -> Sequence[str]:
+        return params.policies
 
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
         """Each policy with its parameters.
@@ -47,15 +49,16 @@ class Chain(LoopCurve):
             PlanError: one is unknown, or parameters are given for one that does not run.
         """
         for name in (*params.policies, *params.options):
-            if name not in self._policies:
-                raise PlanError(f"chain: no policy {name!r}: there are {', '.join(self._policies)}")
+            if name == self.name or name not in POLICIES:
+                others = ", ".join(each for each in POLICIES if each != self.name)
+                raise PlanError(f"chain: no policy {name!r}: there are {others}")
         twice = [name for name in params.policies if params.policies.count(name) > 1]
         if twice:
             raise PlanError(f"chain: {twice[0]} is in it twice")
         for name in params.options:
             if name not in params.policies:
                 raise PlanError(f"chain: parameters for {name}, which is not one of {', '.join(params.policies)}")
-        policies = [(self._policies[name], params.options.get(name, {})) for name in params.policies]
+        policies = [(POLICIES[name], params.options.get(name, {})) for name in params.policies]
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
     def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
@@ -68,22 +71,24 @@ class Chain(LoopCurve):
         here, last, reasons, plans = context, None, [], []
         triggers = []
         for policy, options in self.steps(params):
-            if last is not None and last.cut:
-                raise PlanError(f"chain: {last.policy} drops messages, so nothing can run after it")
+            if last is not None and (last.dropped or last.inserts):
+                raise PlanError(f"chain: {last.policy} drops or adds messages, so nothing can run after it")
             last = policy.plan(here, options, state)
             plans.append(last)
             triggers.append((policy.name, last.trigger))
             reasons.append(f"{policy.name}: {last.reason}")
             if last.changes:
-                changes = _over(last.changes, changes) if changes else last.changes
+                changes = StackedChanges(last.changes, changes) if changes else last.changes
                 here = last.after()
                 state = replace(state, believed=measured(here).total, rewritten=True)
         if last is None:
             raise PlanError("chain: no policies")
 
-        def kept(position: int, block: int | None) -> str:
-            reasons = (f"{plan.policy}: {plan.kept(position, block).removeprefix('kept: ')}" for plan in plans)
-            return f"kept: {'; '.join(reasons)}"
+        def kept(position: int, block: int | None) -> Kept:
+            each = [plan.kept(position, block) for plan in plans]
+            code = next((why.code for why in each if why.code in PROTECTED), each[-1].code)
+            words = (f"{plan.policy}: {why.words}" for plan, why in zip(plans, each, strict=True))
+            return Kept(code, "; ".join(words))
 
         fires = any(trigger.fires for _, trigger in triggers)  # as `trigger` says; its words name each step
         return replace(
@@ -93,10 +98,10 @@ class Chain(LoopCurve):
             context=context,
             trigger=_together(triggers, fires),
             changes=changes,
-            reason="" if changes or last.cut else "; ".join(reasons),
+            reason="" if changes or last.changed else "; ".join(reasons),
             report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
             kept=kept,
-            cut_by=last.policy,
+            dropped_by=last.policy,
             steps=tuple(plans),
             saved=measured(context).total - last.tokens_after,
         )
@@ -118,8 +123,3 @@ def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
     words = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
     return Trigger(fires, "; ".join(words), decides.value, decides.threshold, decides.source)
-
-
-def _over(newer: Mapping[int, Change], older: Mapping[int, Change]) -> Mapping[int, Change]:
-    """Both, where the newer ones count; neither is copied."""
-    return ChainMap(cast(MutableMapping[int, Change], newer), cast(MutableMapping[int, Change], older))

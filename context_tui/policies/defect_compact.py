@@ -5,26 +5,67 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from context_tui.compaction.plan import Insert, Plan, Trigger
-from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
-from context_tui.policies.defect_microcompact import share_of_window, window_tokens
+from context_tui.compaction.prompt import Prompt
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
+from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Context, once_for_messages
+from context_tui.session.context import Context
 from context_tui.session.facts import Kind, is_block_list
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
-from context_tui.tokens.measured import Measured, measured
+from context_tui.session.session import Message
+from context_tui.tokens.measured import Measured, measured, once_for_messages
 
 RESULT_LIMIT = 2_000
 """Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
 TRUNCATED = "\n…[truncated for summary]"
 IMAGE_OMITTED = "[image omitted from summary]"
+SUMMARY = Insert("assistant", 0, DEFECT_SUMMARY + "\n")
+"""The summary in place of the head."""
+
+SECTIONS = (
+    "Goal",
+    "Constraints & Preferences",
+    "Progress",
+    "Key Decisions",
+    "Next Steps",
+    "Key Context",
+    "Relevant Files",
+)
+"""Headings of a full compaction, in order."""
+
+_BELOW = {"Progress": ("### Done", "### In Progress", "### Blocked")}
+
+# No bracketed placeholders anywhere: small models copy them instead of filling them in.
+_SYSTEM = """\
+You write the notes that take the place of the older part of a conversation between a person and a coding agent. \
+The agent will go on with your notes and the newest messages, and with nothing else.
+
+- Summarise only what the conversation holds. Add nothing, guess nothing; what was planned is not what was done.
+- If the conversation holds an earlier summary, merge it into yours: what still holds is kept, what is outdated goes.
+- Keep every section, even one with nothing in it: write "(none)" there.
+- Keep file paths, identifiers, commands and error messages exactly as they stand.
+- Write terse bullet points.
+- Do not continue the task, answer no question of the conversation, and call no tool.
+- Write in the language the person and the agent speak."""
+
+_NEW = "Write the summary of the conversation above."
+_UPDATE = """\
+An earlier part of this conversation was summarised before. Update that summary with what happened since: keep what \
+still holds, change what has changed, move finished work from In Progress to Done, and drop what no longer matters."""
+
+_FORM = """\
+Use exactly these headings, in this order, and write nothing before or after them:
+
+{headings}"""
 
 
 class DefectCompactParams(Params):
     """Parameters of defect's full compaction."""
 
     threshold: int | None = param(
-        None, "tokens at which it compacts; default: the ratio below", "tokens", 0, 10_000_000
+        None, "tokens at which it compacts; default: the ratio below", "tokens", 0, 10_000_000, of_window=True
     )
     assistant_boundary: bool = param(False, "also cut a long single turn, at an assistant message", "")
     compact_ratio: float = param(0.85, "share of the window at which it compacts", "of window", 0.01, 1.0)
@@ -36,14 +77,26 @@ def tail_budget(threshold: int) -> int:
     return min(max(threshold // 4, 2_000), 8_000)
 
 
-class DefectCompact(LoopCurve):
+class DefectCompact(BasePolicy):
     """Summarise everything before the last turns that fit a tail budget."""
 
     name: ClassVar[str] = "defect-compact"
     about: ClassVar[str] = "defect: a model's summary in place of all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
+    runtime: ClassVar[str] = "defect"
     trigger_only: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
+
+    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """A threshold that is not set is the share of the window."""
+        unset = params.model_copy(update={"threshold": None})
+        return self.hard(state, unset) if name == "threshold" else None
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        return baseline_and_delta(state)
+
+    def hint(self, context: Context) -> str:
+        return few_turns(context)
 
     def hard(self, state: RuntimeState, params: DefectCompactParams) -> int:
         """Tokens at which it must compact."""
@@ -74,16 +127,17 @@ class DefectCompact(LoopCurve):
                 reason += " (assistant_boundary would cut within it)"
             return nothing(self.name, params, context, trigger, reason)
         over = sums.total - sums.prefix[cut] > budget
-        why = f"the newest turn, though over {budget:,} tokens" if over else f"in the tail of at most {budget:,} tokens"
+        tail = Kept(Code.TAIL, f"in the tail of at most {budget:,} tokens")
+        why = Kept(Code.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
         return Plan(
             self.name,
             params,
             context,
             trigger,
-            cut=cut,
-            insert=Insert("assistant", DEFECT_SUMMARY + "\n"),
-            kept=lambda position, block: f"kept: {why}",
-            prepare=prepare_head,
+            dropped=(range(cut),),
+            inserts=(SUMMARY,),
+            kept=lambda position, block: why,
+            prompt=PROMPT,
             previous=previous_summary(context, cut),
         )
 
@@ -111,7 +165,7 @@ def _first_summary(context: Context) -> tuple[int, int]:
     """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
     facts = context.facts
     for position in measured(context).assistants:
-        for block in facts.blocks_of(context.order[position]):
+        for block in context.blocks_of(context.order[position]):
             if facts.kind[block] == Kind.TEXT and facts.begins(block, DEFECT_SUMMARY):
                 return position, block
     return -1, -1
@@ -146,3 +200,14 @@ def _part(part: dict[str, Any]) -> str:
     source = part.get("source")
     media_type = source.get("media_type") if isinstance(source, dict) else None
     return f"\n[image: {media_type or 'image'}]"
+
+
+def ask(head: list[Message], previous: str | None) -> list[Message]:
+    """The head, and one more user message that asks for its summary, or to update the one that it holds."""
+    task = _NEW if previous is None else f"{_UPDATE}\n\n<previous-summary>\n{previous}\n</previous-summary>"
+    headings = "\n".join(line for name in SECTIONS for line in (f"## {name}", *_BELOW.get(name, ())))
+    text = f"{task}\n\n{_FORM.format(headings=headings)}"
+    return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
+
+
+PROMPT = Prompt(_SYSTEM, ask, prepare_head, SECTIONS)

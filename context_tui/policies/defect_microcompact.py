@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.policies.base import LoopCurve, Params, believed_trigger, nothing, param
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
@@ -17,7 +18,7 @@ from context_tui.session.markers import DEFECT_PLACEHOLDER
 from context_tui.tokens.measured import Results, measured
 
 CLEARED = Body.of(DEFECT_PLACEHOLDER)
-CLEARED_TOKENS = CLEARED.size // 4
+CLEARED_TOKENS = CLEARED.tokens
 UNKNOWN_WINDOW = 128_000
 """The window that defect takes where it knows none, in tokens."""
 
@@ -41,14 +42,30 @@ class DefectMicrocompactParams(Params):
     microcompact_ratio: float = param(0.60, "share of the window at which it acts", "of window", 0.01, 1.0)
 
 
-class DefectMicrocompact(LoopCurve):
+def few_turns(context: Context) -> str:
+    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
+    turns = len(measured(context).turn_starts)
+    if turns >= 3:
+        return ""
+    few = "a single turn" if turns == 1 else f"{turns} turns"
+    return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets defect-compact cut within one"
+
+
+class DefectMicrocompact(BasePolicy):
     """Clear tool results larger than a minimum in all but the last turns."""
 
     name: ClassVar[str] = "defect-microcompact"
     about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
+    runtime: ClassVar[str] = "defect"
     trigger_only: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        return baseline_and_delta(state)
+
+    def hint(self, context: Context) -> str:
+        return few_turns(context)
 
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * window_tokens(state))
@@ -69,14 +86,14 @@ class DefectMicrocompact(LoopCurve):
         rows = [row for row, size in zip(results.block, tokens, strict=False) if size > minimum]
         saved = sum([size for size in tokens if size > minimum]) - len(rows) * CLEARED_TOKENS
 
-        def kept(position: int, block: int | None) -> str:
+        def kept(position: int, block: int | None) -> Kept:
             if position >= end:
-                return f"kept: within the last {keep} turns"
+                return Kept(Code.RECENT_TURN, f"within the last {keep} turns")
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
-                return "kept: only tool results are cleared"
+                return Kept(Code.NOT_A_RESULT, "only tool results are cleared")
             if is_cleared(context, block):
-                return "kept: cleared before"
-            return f"kept: {minimum:,} tokens or fewer"
+                return Kept(Code.ALREADY_CLEARED, "cleared before")
+            return Kept(Code.SMALL, f"{minimum:,} tokens or fewer")
 
         if not rows:
             every = sums.results.position

@@ -11,14 +11,15 @@ from pydantic import BeforeValidator
 
 from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.policies.base import LoopCurve, Params, nothing, param
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import BasePolicy, Params, nothing, param
+from context_tui.policies.parameters import names
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.values import names
-from context_tui.session.context import Body, Context, once, once_for_messages
+from context_tui.session.context import Body, Context, once, removed
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import measured, once_for_messages
 
 STUB = Body.of(KODA_STUB)
 """What stands in place of a cleared result."""
@@ -44,18 +45,19 @@ def result_tokens(context: Context, block: int) -> int:
 @once_for_messages
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
-    facts, result = context.facts, int(Kind.TOOL_RESULT)
+    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), removed(context)
     rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
-        block = facts.first_block[message]
-        rest = block < 0
+        block, rest, left = facts.first_block[message], False, False
         while block >= 0:
-            if facts.kind[block] == result:
-                rows += 1
-            else:
-                rest = True
+            if block not in gone:
+                left = True
+                if facts.kind[block] == result:
+                    rows += 1
+                else:
+                    rest = True
             block = facts.block_next[block]
-        rows += rest
+        rows += rest or not left
     return rows
 
 
@@ -74,7 +76,7 @@ def aging(context: Context) -> Aging:
     """Every tool_result that has not been cleared before, whatever its tool and size."""
     sums, call = measured(context), context.facts.call
     found = [
-        (block, sums.tool_of_call.get(call[block], ""), result_tokens(context, block), tokens - STUB.size // 4)
+        (block, sums.tool_of_call.get(call[block], ""), result_tokens(context, block), tokens - STUB.tokens)
         for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
         if not is_cleared(context, block)
     ]
@@ -86,13 +88,15 @@ def is_cleared(context: Context, block: int) -> bool:
     return context.is_text(block, KODA_STUB, in_blocks=True)
 
 
-class KodaMicrocompact(LoopCurve):
+class KodaMicrocompact(BasePolicy):
     """Clear all but the newest results of re-runnable tools, once the session has been idle."""
 
     name: ClassVar[str] = "koda-microcompact"
     about: ClassVar[str] = "koda: clear aged results of re-runnable tools after an idle time"
     phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
     Params: ClassVar[type[Params]] = KodaMicrocompactParams
+    runtime: ClassVar[str] = "koda"
+    needs_trigger: ClassVar[bool] = True
 
     def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
         gap = params.gap_seconds
@@ -120,19 +124,20 @@ class KodaMicrocompact(LoopCurve):
         cleared = candidates[: max(0, len(candidates) - keep)] if enough else []
         recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
 
-        def kept(position: int, block: int | None) -> str:
+        def kept(position: int, block: int | None) -> Kept:
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
-                return "kept: only tool results are cleared"
+                return Kept(Code.NOT_A_RESULT, "only tool results are cleared")
             if not enough:
-                return f"kept: fewer than {keep + 2} rows"
+                return Kept(Code.NOTHING_TO_DO, f"fewer than {keep + 2} rows")
             if block in recent:
-                return f"kept: within the last {keep} eligible results"
+                return Kept(Code.RECENT_RESULT, f"within the last {keep} eligible results")
             tool = measured(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
-                return f"kept: {tool or 'its call is not here, so its tool'} is not compactable"
+                what = tool or "its call is not here, so its tool"
+                return Kept(Code.NOT_COMPACTABLE, f"{what} is not compactable")
             if is_cleared(context, block):
-                return "kept: cleared before"
-            return f"kept: fewer than {minimum:,} tokens"
+                return Kept(Code.ALREADY_CLEARED, "cleared before")
+            return Kept(Code.SMALL, f"fewer than {minimum:,} tokens")
 
         if not cleared:
             few = f"{len(candidates)} eligible results, and the last {keep} are kept"

@@ -7,15 +7,16 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from context_tui.compaction.changes import Change
-from context_tui.compaction.plan import Insert, Plan, Trigger
+from context_tui.compaction.plan import BY_HAND, Plan, Trigger
+from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
-from context_tui.policies.base import LoopCurve, Params, param
-from context_tui.policies.defect_compact import prepare_head, previous_summary
+from context_tui.policies.base import BasePolicy, Params, param
+from context_tui.policies.defect_compact import PROMPT, SUMMARY, previous_summary
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Body, Context, once_for_messages
+from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
-from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
-from context_tui.tokens.measured import measured
+from context_tui.session.markers import DEFECT_PLACEHOLDER
+from context_tui.tokens.measured import measured, once_for_messages
 
 
 def _pairs(value: Any) -> Any:
@@ -41,22 +42,28 @@ class ManualParams(Params):
     cut: int | None = param(None, "the first message to keep; everything before it is summarised", "message", 0)
 
 
-class Manual(LoopCurve):
+class Manual(BasePolicy):
     """Clear and cut what was marked by hand."""
 
     name: ClassVar[str] = "manual"
     about: ClassVar[str] = "by hand: clear single results, summarise everything before a point"
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
+    marked: ClassVar[bool] = True
+
+    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """Where nothing is cut, everything is kept."""
+        return context.at if name == "cut" else None
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
-        return Trigger(False, "by hand: it fires when you apply it", source="you")
+        return Trigger(False, "by hand: it fires when you apply it", source=BY_HAND)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         rows = [self._row(context, message, ordinal) for message, ordinal in params.clear]
         cut = 0 if params.cut is None else self._position(context, params.cut)
         moved = _before_pairs(context, cut)
-        why = "kept: the call or result of a pair that the cut would split" if moved < cut else "kept: not marked"
+        unmarked = Kept(Code.NOT_MARKED, "not marked")
+        pair = Kept(Code.PAIR, "the call or result of a pair that the cut would split")
         trigger = self.trigger(state, params)
         return Plan(
             self.name,
@@ -64,11 +71,11 @@ class Manual(LoopCurve):
             context,
             trigger,
             dict.fromkeys(rows, Change("clear", Body.of(DEFECT_PLACEHOLDER), self.name)),
-            cut=moved,
-            insert=Insert("assistant", DEFECT_SUMMARY + "\n") if moved else None,
+            dropped=(range(moved),),
+            inserts=(SUMMARY,) if moved else (),
             reason="" if rows or moved else _why_nothing(params.cut, cut),
-            kept=lambda position, block: why if moved <= position < cut else "kept: not marked",
-            prepare=prepare_head,
+            kept=lambda position, block: pair if moved <= position < cut else unmarked,
+            prompt=PROMPT,
             previous=previous_summary(context, moved),
         )
 
@@ -114,7 +121,7 @@ def _open_calls(context: Context) -> list[int]:
     events = [
         (position, call[block], kind[block] == use)
         for position, message in enumerate(context.order)
-        for block in facts.blocks_of(message)
+        for block in context.blocks_of(message)
         if kind[block] == use or kind[block] == result
     ]
     last_result = {which: position for position, which, made in events if not made}

@@ -1,38 +1,116 @@
-"""The policies there are, their parameters from text or keywords, and planning by name."""
+"""The policies there are, by name: built-in ones are imported when they are asked for, and packages add others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from math import inf
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
-from pydantic import ValidationError
-
-from context_tui.compaction.plan import Plan
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
-from context_tui.policies.agent_sdk_compact import AgentSdkCompact
-from context_tui.policies.agent_sdk_prune import AgentSdkPrune
-from context_tui.policies.base import Params, Policy
-from context_tui.policies.chain import Chain
-from context_tui.policies.defect_compact import DefectCompact
-from context_tui.policies.defect_microcompact import DefectMicrocompact
-from context_tui.policies.koda_microcompact import KodaMicrocompact
-from context_tui.policies.manual import Manual
-from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.session.session import Session
+from context_tui.plugins import Plugins
+from context_tui.policies.base import Belief, Params, Policy
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.context import Context
 
-_SINGLE: list[Policy] = [
-    DefectMicrocompact(),
-    DefectCompact(),
-    KodaMicrocompact(),
-    AgentSdkPrune(),
-    AgentSdkCompact(),
-    Manual(),
-]
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in _SINGLE}
-POLICIES[Chain.name] = Chain(dict(POLICIES))
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT, MANUAL = "defect-microcompact", "manual"
+"""The policy to begin with, and the one that marks set by hand go to."""
+
+
+def _wrong_with(name: str, policy: Any) -> str:
+    """What keeps a loaded object from being the policy of this name; empty when nothing does."""
+    missing = [each for each in _MEMBERS if not hasattr(policy, each)]
+    if missing:
+        return f"it has no {', '.join(missing)}"
+    if policy.name != name:
+        return f"it calls itself {policy.name!r}"
+    if not (isinstance(policy.Params, type) and issubclass(policy.Params, Params)):
+        return "its Params is no class of policies.base.Params"
+    policy.Params()
+    return ""
+
+
+_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
+
+
+class Guarded:
+    """A policy of another package: what goes wrong in it is an error of the policy, in one line."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def trigger(self, state: RuntimeState, params: Any) -> Trigger:
+        """Its trigger."""
+        return self._safely(self._policy.trigger, state, params)
+
+    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
+        """Its plan."""
+        plan = self._safely(self._policy.plan, context, params, state)
+        if not isinstance(plan, Plan):
+            raise PlanError(f"policy {self._policy.name} failed: its plan is {type(plan).__name__}, not a Plan")
+        return replace(plan, kept=lambda position, block: self._kept(plan, position, block))
+
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        """Its curve."""
+        return self._safely(self._policy.curve, context, params, state, name, values)
+
+    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """What it derives; nothing where that fails."""
+        return self._quietly(self._policy.derived, name, params, context, state)
+
+    def believed(self, state: RuntimeState) -> Belief | None:
+        """What it believes; nothing where that fails."""
+        return self._quietly(self._policy.believed, state)
+
+    def hint(self, context: Context) -> str:
+        """Its hint; nothing where that fails."""
+        return self._quietly(self._policy.hint, context) or ""
+
+    def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
+        """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
+        try:
+            return self._safely(plan.kept, position, block)
+        except PlanError as error:
+            return Kept(Code.KEPT, str(error))
+
+    def _quietly(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        try:
+            return self._safely(ask, *args, **kwargs)
+        except PlanError:
+            return None
+
+    def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return ask(*args, **kwargs)
+        except PlanError:
+            raise
+        except Exception as error:
+            raise PlanError(f"policy {self._policy.name} failed: {type(error).__name__}: {error}") from error
+
+
+POLICIES: Plugins[Policy] = Plugins(
+    "policy",
+    "context_tui.policies",
+    {
+        "defect-microcompact": "context_tui.policies.defect_microcompact:DefectMicrocompact",
+        "defect-compact": "context_tui.policies.defect_compact:DefectCompact",
+        "koda-microcompact": "context_tui.policies.koda_microcompact:KodaMicrocompact",
+        "agent-sdk-prune": "context_tui.policies.agent_sdk_prune:AgentSdkPrune",
+        "agent-sdk-compact": "context_tui.policies.agent_sdk_compact:AgentSdkCompact",
+        "manual": "context_tui.policies.manual:Manual",
+        "chain": "context_tui.policies.chain:Chain",
+    },
+    _wrong_with,
+    lambda policy: cast(Policy, Guarded(policy)),
+)
 
 
 def policy_named(name: str) -> Policy:
@@ -48,101 +126,10 @@ def policy_named(name: str) -> Policy:
     raise PlanError(f"no policy {name!r}: {hint}")
 
 
-def params_for(policy: Policy, values: Mapping[str, Any], elsewhere: Mapping[str, str] | None = None) -> Params:
-    """Parameters from keywords or text; ``POLICY.KEY`` sets one of a chain's.
-
-    Args:
-        elsewhere: names that are no parameters, and what the caller's user would set them by.
-
-    Raises:
-        PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
-    """
-    given: dict[str, Any] = {}
-    steps: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        owner, dot, name = key.rpartition(".")
-        if dot and policy.name == Chain.name:
-            steps.setdefault(owner, {})[name] = value
-        else:
-            given[key] = value
-    try:
-        params = policy.Params(**given)
-        if policy.name != Chain.name:
-            return params
-        options: dict[str, dict[str, Any]] = dict(params.options)  # type: ignore[attr-defined]
-        for owner, each in steps.items():
-            options[owner] = {**options.get(owner, {}), **each}
-        for owner, each in options.items():
-            params_for(policy_named(owner), each, elsewhere)
-        return params.model_copy(update={"options": options})
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "?"
-        if first["type"] == "extra_forbidden":
-            near = (elsewhere or {}).get(name) or next(iter(get_close_matches(name, policy.Params.model_fields, 1)), "")
-            hint = f"did you mean {near}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
-            raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
-        raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_in_words(policy, name, first)}") from None
-
-
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-
-
-def _in_words(policy: Policy, name: str, error: Any) -> str:
-    """What is wrong with a value, in our words where the library's are about code."""
-    field = policy.Params.model_fields.get(name)
-    kind = str(error["type"]).partition("_")[0]
-    if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
-        bounds = {end: next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le")}
-        low, high = bounds["ge"], bounds["le"]
-        return f"must be {low:,} or more" if high is None else f"must be {low:,} to {high:,}"
-    if kind in _KINDS:
-        return f"must be {_KINDS[kind]}"
-    return str(error["msg"]).removeprefix("Value error, ")
-
-
-def plan(
-    session: Session,
-    policy: str,
-    *,
-    at: int | None = None,
-    window: int | None = None,
-    idle_seconds: float | None = None,
-    force: bool = False,
-    **params: Any,
-) -> Plan:
-    """What *policy* would do to the context before message *at* (default: at the end).
-
-    Args:
-        window: the context window in tokens, where the user knows better than the file.
-        idle_seconds: for koda, instead of what the recording shows.
-        force: plan even where koda's idle trigger does not fire.
-
-    Raises:
-        PlanError: no such policy, parameter or message.
-    """
-    chosen = policy_named(policy)
-    if window is not None:
-        session = session.with_window(window)
-    return plan_with(session, chosen, params_for(chosen, params), at=at, idle_seconds=idle_seconds, force=force)
-
-
-def plan_with(
-    session: Session,
-    policy: Policy,
-    params: Params,
-    *,
-    at: int | None = None,
-    idle_seconds: float | None = None,
-    force: bool = False,
-) -> Plan:
-    """:func:`plan` with parameters that are made already, whose names may therefore be anything.
-
-    Raises:
-        PlanError: no such message, or the policy cannot plan with these parameters.
-    """
-    if idle_seconds is not None and not 0 <= idle_seconds < inf:
-        raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
-    context = session.context_at(at)
-    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force)
-    return replace(policy.plan(context, params, state), session=session)
+def runtimes() -> dict[str, Policy]:
+    """The runtimes whose rules there are, each with one of its policies, which says what size it believes."""
+    found: dict[str, Policy] = {}
+    for policy in POLICIES.values():
+        if policy.runtime:
+            found.setdefault(policy.runtime, policy)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from context_tui.session.jsontext import compact_json, loads, utf8_len
@@ -26,6 +27,35 @@ def is_block_list(content: object) -> bool:
     return isinstance(content, list) and all(
         isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
     )
+
+
+def with_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
+    """Anthropic-shaped blocks, some with another text (by ordinal), without those whose text is None."""
+    return [
+        block if ordinal not in texts else _with_text(block, texts[ordinal] or "")
+        for ordinal, block in enumerate(blocks)
+        if texts.get(ordinal, "") is not None
+    ]
+
+
+def _with_text(block: dict[str, Any], text: str) -> dict[str, Any]:
+    """A block with another text: a result's content, a call's input as JSON; changed thinking is not signed."""
+    match block.get("type"):
+        case "tool_result":
+            return {**block, "content": text}
+        case "tool_use":
+            return {**block, "input": loads(text)}
+        case "text":
+            return {**block, "text": text}
+        case "thinking" | "redacted_thinking":
+            return {"type": "thinking", "thinking": text}
+    return {"type": "text", "text": text}
+
+
+def text_in(block: dict[str, Any]) -> Any:
+    """What :func:`with_texts` replaces: the content of a result, the input of a call, the text of another block."""
+    name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
+    return block.get(name.get(str(block.get("type")), "text"))
 
 
 def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from context_tui.session.drops import cleared_at, find_drops
 from context_tui.session.epochs import last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
+from context_tui.session.sizes import tokens_of_bytes
+
+if TYPE_CHECKING:
+    from context_tui.session.session import Content
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A tool_result body in place of the recorded one: its bytes, and its text unless it has to be cut when needed.
+    """What stands in a block in place of what was recorded: the content of a tool_result, the input of a tool_use as
+    compact JSON, or the text of any other block.
 
-    ``known`` says how the recording tells of it: recorded or inferred; nothing where a policy put it there.
+    ``size`` are bytes as estimators count them: for a tool_use those of the tool's name too. ``text`` is None where it
+    has to be made when needed, or where the block is ``removed``. ``known`` says how the recording tells of it:
+    recorded or inferred; nothing where a policy put it there.
     """
 
     text: str | None
     size: int
     known: str = ""
+    removed: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Estimated tokens (``bytes/4``)."""
+        return tokens_of_bytes(self.size)
 
     @classmethod
     def of(cls, text: str, known: str = "") -> Body:
@@ -33,6 +46,8 @@ class Body:
         return cls(text, utf8_len(text), known)
 
 
+REMOVED = Body(None, 0, removed=True)
+"""A block that is not there any more."""
 STUBS = {known: Body.of(KODA_STUB, known) for known in ("recorded", "inferred")}
 """What stands in place of a result that was cleared before, as Claude Code writes it."""
 
@@ -43,8 +58,9 @@ class Context:
 
     ``order`` holds message indexes; ``epoch_start`` is the first message that was appended after the epoch began;
     ``rewritten`` the message before which results were last cleared by a recorded microcompaction (0: never): sizes
-    recorded before it no longer hold. ``replaced`` maps rows of tool_results to the bodies that stand in their place.
-    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`once` computed.
+    recorded before it no longer hold. ``replaced`` maps rows of blocks to the bodies that stand in their place.
+    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`once` computed;
+    ``content`` reads the full text, for what is shown and carried out: no policy looks at it.
     """
 
     facts: Facts
@@ -55,6 +71,7 @@ class Context:
     base: Context | None = field(default=None, repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
     rewritten: int = 0
+    content: Content | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -70,10 +87,15 @@ class Context:
         facts = self.facts
         return facts.starts.get(block) == text and (in_blocks or not facts.block_flags[block] & BlockFlag.BODY_LIST)
 
+    def blocks_of(self, message: int) -> Iterator[int]:
+        """Rows of the blocks of *message* that are still there, in order."""
+        rows, gone = self.facts.blocks_of(message), removed(self)
+        return (row for row in rows if row not in gone) if gone else rows
+
     def replacing(self, bodies: Mapping[int, Body]) -> Context:
         """The same messages with more bodies replaced."""
         replaced = {**self.replaced, **bodies}
-        return Context(self.facts, self.at, self.order, self.epoch_start, replaced, self, rewritten=self.rewritten)
+        return replace(self, replaced=replaced, base=self, memo={})
 
 
 def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
@@ -89,25 +111,19 @@ def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     return kept
 
 
-def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """*compute*, where it looks at no body: one answer for a context and all that were made of it by replacing some."""
-    kept = once(compute)
-
-    @wraps(compute)
-    def shared(context: Context) -> T:
-        while context.base is not None:
-            context = context.base
-        return kept(context)
-
-    return shared
+@once
+def removed(context: Context) -> frozenset[int]:
+    """Rows of the blocks that are not there any more."""
+    return frozenset(row for row, body in context.replaced.items() if body.removed)
 
 
-def context_at(facts: Facts, at: int, *, cleared: bool = True) -> Context:
+def context_at(facts: Facts, at: int, *, cleared: bool = True, content: Content | None = None) -> Context:
     """The context before message *at*: what its epoch began with and what was appended since, without what is known
     to be cleared by then, be it recorded or inferred from a silent drop.
 
     Args:
         cleared: False for how it was before a microcompaction that is recorded right there.
+        content: the reader of the full text.
     """
     until = at if cleared else at - 1
     find_drops(facts)
@@ -118,4 +134,4 @@ def context_at(facts: Facts, at: int, *, cleared: bool = True) -> Context:
         for row, how in cleared_at(facts, at, until).items()
         if epoch.start <= owner[row] < at or owner[row] in begins
     }
-    return Context(facts, at, order, epoch.start, replaced, rewritten=last_rewrite(facts, until))
+    return Context(facts, at, order, epoch.start, replaced, rewritten=last_rewrite(facts, until), content=content)

@@ -1,21 +1,22 @@
-"""Sessions made from another one: messages of the recording with some bodies replaced, and messages of their own."""
+"""Sessions made from another one: messages of the recording with some blocks changed, and messages of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from context_tui.session.bodies import with_texts
 from context_tui.session.session import Message, Session
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a message of a derived session is from: a message of the recording with some bodies replaced."""
+    """Where a message of a derived session is from: a message of the recording with some blocks changed."""
 
     session: Session
     message: int
-    bodies: Mapping[int, str] = field(default_factory=dict)  # block ordinal to text
+    bodies: Mapping[int, str | None] = field(default_factory=dict)  # block ordinal to text; None: removed
 
 
 class DerivedContent:
@@ -28,10 +29,7 @@ class DerivedContent:
         entry = self.entries[message]
         if not isinstance(entry, Origin):
             return [dict(block) for block in entry["content"]]
-        blocks = entry.session.content.blocks(entry.message)
-        for ordinal, text in entry.bodies.items():
-            blocks[ordinal] = {**blocks[ordinal], "content": text}
-        return blocks
+        return with_texts(entry.session.content.blocks(entry.message), entry.bodies)
 
     def raw(self, record: int) -> str:
         return repr(self.entries[record])
@@ -46,16 +44,14 @@ class DerivedContent:
         return self.parent.content.unchanged()
 
 
-def origin_of(session: Session, message: int, bodies: Mapping[int, str] | None = None) -> Origin | Message:
+def origin_of(session: Session, message: int, bodies: Mapping[int, str | None] | None = None) -> Origin | Message:
     """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""
     new = dict(bodies or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
-            return Origin(entry.session, entry.message, {**entry.bodies, **new})
-        content = [
-            {**block, "content": new[ordinal]} if ordinal in new else block
-            for ordinal, block in enumerate(entry["content"])
-        ]
-        return {**entry, "content": content}
+            recorded = range(sum(1 for _ in entry.session.facts.blocks_of(entry.message)))
+            here = [ordinal for ordinal in recorded if entry.bodies.get(ordinal, "") is not None]
+            return replace(entry, bodies={**entry.bodies, **{here[at]: text for at, text in new.items()}})
+        return {**entry, "content": with_texts(entry["content"], new)}
     return Origin(session, message, new)

@@ -16,6 +16,7 @@ from context_tui.session.epochs import epoch_at, last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Drop, Explanation, Facts, Kind, MessageFlag
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals, known_by
 from context_tui.session.markers import PLACEHOLDERS
+from context_tui.session.sizes import tokens_of_bytes
 
 LEAST = 2_000
 """Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
@@ -182,7 +183,8 @@ def _results(
     ]
     share = _share_of_growth(facts, row, factors)
     freed = (
-        facts.size[block] // 4 * share.get(facts.block_message[block], factors.result) - STUB_TOKENS for block in rows
+        tokens_of_bytes(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_TOKENS
+        for block in rows
     )
     return rows, list(accumulate(freed))
 

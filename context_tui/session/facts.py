@@ -18,7 +18,7 @@ from context_tui.session.bodies import Measure, bracketed, measure_body, part_re
 from context_tui.session.bodies import image_bytes as image_bytes
 from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag as BlockFlag
 from context_tui.session.kinds import Explanation as Explanation
 from context_tui.session.kinds import Kind as Kind
@@ -397,11 +397,18 @@ class Facts:
             source.starts.get(row, ""),
         )
 
-    def copy_result(self, message: int, source: Facts, row: int, body: str) -> int:
-        """Append a tool_result of other facts to *message* with another body; returns its row."""
-        size, text, json_size, cut, flags, start = measure_body(body)
-        flags |= source.block_flags[row] & (BlockFlag.ERROR | BlockFlag.INJECTED)
-        return self._copy(message, source, row, size, text, json_size, cut, flags, start)
+    def copy_changed(self, message: int, source: Facts, row: int, body: str) -> int:
+        """Append a block of other facts to *message* with another text; returns its row."""
+        kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
+        if kind == _TOOL_RESULT:
+            size, text, json_size, cut, more, start = measure_body(body)
+            flags |= more | source.block_flags[row] & BlockFlag.ERROR
+            return self._copy(message, source, row, size, text, json_size, cut, flags, start)
+        if kind == _TOOL_USE:
+            return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
+        if kind == _THINKING:
+            return self.add_thinking(message, body, "", flags)
+        return self.add_text(message, body, flags)
 
     def _copy(
         self,
@@ -482,6 +489,11 @@ class Facts:
     def call_row(self, call_id: str) -> int:
         """Row of *call_id* in ``calls``, or -1."""
         return self._call_ids.get(call_id, -1)
+
+
+def begins_turn(facts: Facts, row: int) -> bool:
+    """Whether a block of a user message makes it the start of a turn: it is no result, and nobody injected it."""
+    return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
 def _as_id(value: object) -> str:

@@ -15,6 +15,7 @@ from statistics import median
 
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
+from context_tui.session.sizes import BYTES_PER_TOKEN
 
 LEAST_INTERVALS = 4
 """Intervals from which on there is a fit; with few of them it is mostly the prior."""
@@ -86,14 +87,14 @@ def content_of(facts: Facts, messages: Iterable[int], known: int | None = None) 
             if kind == Kind.IMAGE or flags[block] & BlockFlag.HAS_IMAGE:
                 found.images += 1
             elif kind == Kind.THINKING:
-                tokens[_THINKING] += facts.text_bytes[block] // 4
-                tokens[_SIGNATURE] += (size[block] - facts.text_bytes[block]) // 4
+                tokens[_THINKING] += facts.text_bytes[block] // BYTES_PER_TOKEN
+                tokens[_SIGNATURE] += (size[block] - facts.text_bytes[block]) // BYTES_PER_TOKEN
             elif kind == Kind.TOOL_RESULT:
-                tokens[_RESULT] += size[block] // 4
+                tokens[_RESULT] += size[block] // BYTES_PER_TOKEN
             elif kind == Kind.TOOL_USE:
-                tokens[_CALL] += size[block] // 4
+                tokens[_CALL] += size[block] // BYTES_PER_TOKEN
             elif kind == Kind.TEXT:
-                tokens[_TEXT] += size[block] // 4
+                tokens[_TEXT] += size[block] // BYTES_PER_TOKEN
     return found
 
 

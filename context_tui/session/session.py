@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from context_tui.errors import PlanError
+from context_tui.session.bodies import with_texts
 from context_tui.session.context import Context, context_at
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts, MessageFlag, Role
@@ -122,7 +123,7 @@ class Session:
         if context is None:
             if len(self._contexts) > 8:
                 self._contexts.clear()
-            context = self._contexts[point] = context_at(self.facts, point)
+            context = self._contexts[point] = context_at(self.facts, point, content=self.content)
         return context
 
     def message(self, index: int) -> Message:
@@ -135,16 +136,13 @@ class Session:
         return self.messages_of(self.context_at(at))
 
     def messages_of(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
-        """The messages of *context* (or those of *order*), with the results it knows to be cleared replaced."""
+        """The messages of *context* (or those of *order*), with the blocks that it has other bodies for replaced."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)
             if context.replaced:
-                rows = self.facts.blocks_of(index)
-                message["content"] = [
-                    block if row not in context.replaced else {**block, "content": context.replaced[row].text}
-                    for row, block in zip(rows, message["content"], strict=True)
-                ]
+                bodies = enumerate(map(context.replaced.get, self.facts.blocks_of(index)))
+                message["content"] = with_texts(message["content"], {at: body.text for at, body in bodies if body})
             messages.append(message)
         return messages
 

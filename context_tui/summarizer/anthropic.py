@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
-from context_tui.summarizer.events import Event, ReplyModel, Stop, Thinking, Usage
-from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.wire import cleaned, declared_tools
+from context_tui.summarizer.reply import Event, ReplyModel, Stop, Thinking, Usage
+from context_tui.summarizer.request import SummaryRequest, cleaned, declared_tools
 
 VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""
 
 
-def body(request: SummaryRequest, model: str) -> dict[str, Any]:
-    """The request as a JSON object: streaming, tools declared but not to be called, thinking off."""
+def body(request: SummaryRequest) -> dict[str, Any]:
+    """The request as a JSON object, but for its model: streaming, tools declared but not to be called, thinking off."""
     tools, _ = declared_tools(request)
     return {
-        "model": model,
         "max_tokens": request.max_tokens,
         "stream": True,
         "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default
@@ -34,6 +32,8 @@ class AnthropicDecoder(Decoder):
     Blocks may be open at the same time, events may be missing at the start and unknown ones come at any time, so a
     delta is taken for what it says of itself, and its index says where it belongs.
     """
+
+    api = "anthropic"
 
     def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
         match data.get("type"):

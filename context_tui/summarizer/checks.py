@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any, Literal
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.summarizer.events import CUT_REASONS, Usage
-from context_tui.summarizer.request import Message
-from context_tui.summarizer.wire import blocks_of
+from context_tui.session.sizes import tokens_of_bytes
+from context_tui.summarizer.reply import CUT_REASONS, Usage
+from context_tui.summarizer.request import Message, blocks_of
 
 REPEATS = 3
 """A line that stands this often is a loop."""
@@ -50,7 +50,7 @@ class Check:
     detail: str
 
 
-def check(
+def check_summary(
     summary: str,
     head_messages: list[Message],
     usage: Usage | None = None,
@@ -96,11 +96,11 @@ def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lack
     if stop_reason in CUT_REASONS:
         detail = f"the model was stopped: {stop_reason}"
     elif used is not None and max_tokens is not None and used >= max_tokens:
-        detail = f"{used} tokens written, all that were allowed"
+        detail = f"{used} tokens written, which is the limit"
     elif lacks_end:
-        detail = "it breaks off before the last section"
+        detail = "it stops before the last section"
     else:
-        return Check("not cut", True, "error", stop_reason or "nothing says so")
+        return Check("not cut", True, "error", stop_reason or "no stop reason reported")
     return Check("not cut", False, "error", detail)
 
 
@@ -148,7 +148,7 @@ def _new(found: Any, said: str) -> list[str]:
 
 
 def _smaller(summary: str, said: str) -> Check:
-    before, after = utf8_len(said) // 4, utf8_len(summary) // 4
+    before, after = tokens_of_bytes(utf8_len(said)), tokens_of_bytes(utf8_len(summary))
     detail = f"about {after} of {before} tokens"
     return Check("smaller", after < before, "warning", detail)
 

@@ -1,25 +1,39 @@
-"""Calls of a model endpoint. This and ``connection`` load httpx: import them where a call is made, not before."""
+"""Calls of a model endpoint over HTTP. This loads httpx: import it where a call is made, not before."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import httpx
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer import anthropic, openai
-from context_tui.summarizer.connection import connect, transport_failure
 from context_tui.summarizer.decoder import Decoder
-from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.events import Event, Failure, Note
-from context_tui.summarizer.failures import CallFailed, server_error, status_failure
-from context_tui.summarizer.reply import Reply, Summary
-from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.wire import declared_tools, encode
+from context_tui.summarizer.endpoint import Endpoint, Key
+from context_tui.summarizer.failures import (
+    CallFailed,
+    is_web_page,
+    not_tls_failure,
+    one_line,
+    parse_error_body,
+    speaks_tls_failure,
+    status_failure,
+    total_timeout_failure,
+)
+from context_tui.summarizer.payload import payload
+from context_tui.summarizer.reply import Event, Failure, Note, Reply, Summary
+from context_tui.summarizer.request import SummaryRequest, declared_tools
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds until a server that does not take the connection counts as unreachable."""
+
+
+_UNRESOLVED = ("Name or service", "name resolution", "nodename", "getaddrinfo", "No address")
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure", "PACKET_LENGTH_TOO_LONG")
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 64 * 1024 * 1024
@@ -44,26 +58,29 @@ async def stream(
     limits = list(openai.LIMITS if endpoint.kind == "openai" else ("",))
     while limits:
         limit = limits.pop(0)
+        answered = False
         decoder = anthropic.AnthropicDecoder() if endpoint.kind == "anthropic" else openai.OpenAIDecoder()
+        sent = await asyncio.to_thread(payload, endpoint, request, limit)  # masking a long history takes a while
         try:
             async with (
                 connect(endpoint, transport) as client,
-                client.stream("POST", endpoint.url, content=_body(endpoint, request, limit)) as response,
+                client.stream("POST", endpoint.url, content=sent) as response,
             ):
+                answered = True
                 if response.status_code == 200:
                     async with aclosing(_events(response, decoder, endpoint)) as events:
                         async for event in events:
                             yield event
                     return
                 text = endpoint.redacted((await _read(response)).decode("utf-8", "replace"))
-                if not (limits and limits[0] in server_error(text).message):
+                if not (limits and limits[0] in parse_error_body(text).message):
                     raise _refused(response, endpoint, text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             if decoder.complete:  # all was said before the connection broke
                 for event in decoder.finish():
                     yield event
                 return
-            raise transport_failure(error, endpoint) from None
+            raise transport_failure(error, endpoint, answered) from None
 
 
 async def summarize(
@@ -87,15 +104,20 @@ async def summarize(
     started = time.monotonic()
     reply = Reply()
     try:
-        async with aclosing(stream(endpoint, request, transport=transport)) as events:
+        async with (
+            asyncio.timeout(endpoint.total_timeout),
+            aclosing(stream(endpoint, request, transport=transport)) as events,
+        ):
             async for event in events:
                 reply.add(event)
                 if on_event is not None:
                     on_event(event)
+    except TimeoutError:
+        raise total_timeout_failure(endpoint, reply.text) from None
     except CallFailed as failed:
         failed.partial = reply.text
         raise
-    return reply.summary(endpoint.host, endpoint.model, request.max_tokens, time.monotonic() - started)
+    return reply.check(endpoint, request.max_tokens, time.monotonic() - started)
 
 
 async def summarize_with_fallback(
@@ -123,28 +145,20 @@ async def summarize_with_fallback(
         else:
             return replace(summary, notes=(*map(str, failures), *summary.notes))
     if not failures:
-        raise SummarizerError("no endpoint to ask; name a summarizer")
+        raise SummarizerError("no model to ask; choose a summarizer")
     last = failures[-1]
     text = " | then: ".join(str(failed) for failed in failures)
     raise CallFailed(last.kind, text, last.partial)
 
 
-def _body(endpoint: Endpoint, request: SummaryRequest, limit: str) -> bytes:
-    body: dict[str, Any]
-    if endpoint.kind == "anthropic":
-        body = anthropic.body(request, endpoint.model)
-    else:
-        body = openai.body(request, endpoint.model, limit)
-    return encode(body)
-
-
 async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint) -> AsyncGenerator[Event, None]:
     """The decoded body; reading stops at the reply's own end."""
-    if "text/html" in response.headers.get("content-type", ""):
-        yield Failure("malformed", "", "a web page")
-        return
     size = 0
+    page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():
+        if page or (size == 0 and is_web_page(chunk[:1000].decode("utf-8", "replace"))):
+            yield Failure("web_page")
+            return
         size += len(chunk)
         for event in decoder.feed(chunk):
             yield _clean(event, endpoint)
@@ -177,3 +191,80 @@ def _refused(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFai
     return status_failure(
         endpoint, response.status_code, text, retry_after=headers.get("retry-after", ""), location=location
     )
+
+
+class _KeyAuth(httpx.Auth):
+    """Puts the key into the headers inside httpx, so that no variable of ours ever holds it."""
+
+    def __init__(self, key: Key, bearer: bool) -> None:
+        self._key = key
+        self._bearer = bearer
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        if self._bearer:
+            request.headers["Authorization"] = f"Bearer {self._key.reveal()}"
+        else:
+            request.headers["x-api-key"] = self._key.reveal()
+        yield request
+
+
+def connect(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
+    """A client for one call. Redirects are never followed: they could lead to a host that nobody named."""
+    headers = {"content-type": "application/json", "user-agent": "context-tui"}
+    if endpoint.kind == "anthropic":
+        headers["anthropic-version"] = anthropic.VERSION
+    bearer = endpoint.bearer or endpoint.kind == "openai"
+    try:
+        return httpx.AsyncClient(
+            auth=_KeyAuth(endpoint.key, bearer) if endpoint.key else None,
+            headers=headers,
+            timeout=httpx.Timeout(endpoint.read_timeout, connect=CONNECT_TIMEOUT),
+            follow_redirects=False,
+            trust_env=False,  # the proxy is the one that the user was told, and no other variable adds anything
+            verify=transport is not None or httpx.create_ssl_context(trust_env=True),  # but whom to trust
+            proxy=endpoint.proxy.url if endpoint.proxy and transport is None else None,
+            transport=transport,
+        )
+    except (OSError, ValueError, ImportError) as error:  # a bad proxy or certificate setting of the environment
+        remedy = "check the proxy and certificate variables"
+        message = f"cannot set up a connection to {endpoint.host} ({one_line(str(error))}); {remedy}"
+        raise CallFailed("unreachable", message) from None
+
+
+def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
+    """The failure that an exception of httpx means; *answered*: a response had begun."""
+    host, said = endpoint.host, endpoint.redacted(str(error))
+    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
+        what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
+        hint = " (a port without TLS needs http://)" if endpoint.url.startswith("https://") else ""
+        return CallFailed("unreachable", f"{what}; check the base URL{hint} and the network")
+    if isinstance(error, httpx.TimeoutException):
+        waited = f"{endpoint.read_timeout:g} s"
+        remedy = "it may be busy or hung: try again, or raise read_timeout in the configuration file"
+        return CallFailed("timeout", f"{host} sent nothing for {waited}; {remedy}")
+    if isinstance(error, httpx.ProxyError) or (endpoint.proxy and isinstance(error, httpx.ConnectError)):
+        proxy = f"the proxy {endpoint.proxy.host}" if endpoint.proxy else "the proxy"
+        remedy = "check the proxy variables, or add the host to NO_PROXY"
+        return CallFailed("unreachable", f"{host} cannot be reached through {proxy} ({one_line(said)}); {remedy}")
+    if isinstance(error, httpx.ConnectError):
+        if any(words in said for words in _NOT_TLS):
+            return not_tls_failure(endpoint)
+        if "CERTIFICATE" in said:
+            remedy = "check the base URL, or name the certificates to trust in SSL_CERT_FILE"
+            return CallFailed("tls", f"the certificate of {host} is not trusted ({one_line(said)}); {remedy}")
+        if "SSL" in said:
+            return CallFailed("tls", f"no secure connection to {host} ({one_line(said)}); check the base URL")
+        if any(words in said for words in _UNRESOLVED):
+            return CallFailed("unresolved", f"host {host} not found; check the base URL and the network")
+        return CallFailed("refused", f"{host} refused the connection; start the server, or check the base URL")
+    if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+        plain = endpoint.url.startswith("http://") and not answered
+        if plain and said == "illegal request line":  # the first byte is no text: an alert, as TLS begins with
+            return speaks_tls_failure(endpoint)
+        hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
+        what = f"the connection to {host} broke before the reply was complete"
+        return CallFailed("disconnected", f"{what}; try again{hint}")
+    if isinstance(error, httpx.DecodingError):
+        return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
+    # What is left quotes what was sent (URLs, headers): the class alone must do.
+    return CallFailed("unreachable", f"the request to {host} failed ({type(error).__name__}); check the base URL")

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.events import Event, Failure, Text, Usage
+from context_tui.summarizer.endpoint import Kind
 from context_tui.summarizer.failures import one_line
+from context_tui.summarizer.reply import Event, Failure, Text, Usage
 from context_tui.summarizer.sse import Parser, ServerEvent
 
+_ANTHROPIC_TYPES = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -26,7 +28,10 @@ class Decoder(ABC):
     Attributes:
         complete: the reply's own end was seen.
         ended: nothing that follows can matter, reading may stop.
+        api: the kind of endpoint that replies so.
     """
+
+    api: ClassVar[Kind]
 
     def __init__(self) -> None:
         self.complete = False
@@ -103,6 +108,8 @@ class Decoder(ABC):
             details = error if isinstance(error, dict) else {}
             message = details.get("message") or data.get("message") or (error if isinstance(error, str) else "")
             yield self._fail("error", string(details.get("type") or details.get("code")), string(message))
+        elif (api := _api_of(data)) not in ("", self.api):
+            yield self._fail("other_api", api, "")
         else:
             yield from self._piece(data)
 
@@ -115,6 +122,8 @@ class Decoder(ABC):
             return  # torn
         if data.get("error") or data.get("type") == "error":
             yield from self._object("error", data)
+        elif (api := _api_of(data)) not in ("", self.api):
+            yield self._fail("other_api", api, "")
         else:
             yield from self._reply(data)
 
@@ -140,6 +149,15 @@ class Decoder(ABC):
         if merged != self._usage:
             self._usage = merged
             yield merged
+
+
+def _api_of(data: dict[str, Any]) -> Kind | Literal[""]:
+    """The kind of endpoint that an object of a reply comes from, as far as it shows."""
+    if data.get("type") in _ANTHROPIC_TYPES:
+        return "anthropic"
+    if data.get("choices") and isinstance(data["choices"], list):
+        return "openai"
+    return "openai" if string(data.get("object")).startswith("chat.completion") else ""
 
 
 def mapping(value: object) -> dict[str, Any]:

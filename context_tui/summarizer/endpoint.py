@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
+from context_tui.summarizer.proxy import Proxy
+
 Kind = Literal["anthropic", "openai"]
 """The wire format of an endpoint."""
 
 READ_TIMEOUT = 300.0
 """Seconds without a byte until an endpoint counts as hung: a local server may read a long prompt in silence."""
+
+TOTAL_TIMEOUT = 1_800.0
+"""Seconds until a call is given up, however alive its server seems: keep-alives can go on for ever."""
 
 KEY_NAMES: Mapping[Kind, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
@@ -52,7 +57,9 @@ class Endpoint:
         model: the model to ask for.
         key: what authorises us, or None for servers that want nothing.
         read_timeout: seconds without a byte until the server counts as hung.
+        total_timeout: seconds until the call is given up.
         bearer: whether an Anthropic key goes in ``Authorization`` rather than ``x-api-key``.
+        proxy: what requests go through, or None; nothing else of the environment decides it.
     """
 
     kind: Kind
@@ -61,11 +68,28 @@ class Endpoint:
     key: Key | None = None
     read_timeout: float = READ_TIMEOUT
     bearer: bool = False
+    total_timeout: float = TOTAL_TIMEOUT
+    proxy: Proxy | None = None
 
     @property
     def host(self) -> str:
         """Host and port, for display."""
         return urlsplit(self.base_url).netloc.rpartition("@")[2]
+
+    @property
+    def destination(self) -> str:
+        """Where requests go, for display: the host, and the proxy before it."""
+        return f"{self.host} through the proxy {self.proxy.host}" if self.proxy else self.host
+
+    @property
+    def path(self) -> str:
+        """The path of the address to post to."""
+        return urlsplit(self.url).path
+
+    @property
+    def other_kind(self) -> Kind:
+        """The other wire format, for advice."""
+        return "openai" if self.kind == "anthropic" else "anthropic"
 
     @property
     def url(self) -> str:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
-from context_tui.summarizer.request import Message
+from context_tui.summarizer.request import Message, blocks_of, json_text
 from context_tui.summarizer.toolcalls import Call, Failed, answered
-from context_tui.summarizer.wire import blocks_of, json_text
 
 LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
 """First line of every extract."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
@@ -29,6 +28,7 @@ _LIMITS = (  # how servers say "too long", with the prompt's tokens and the limi
     re.compile(r"exceed the configured limit of (?P<limit>\d+) tokens(?:.{0,60}?(?P<prompt>\d+) tokens)?"),
 )
 _TOO_LONG = frozenset({"exceed_context_size_error", "context_length_exceeded", "request_too_large"})
+_HTTP_TO_TLS = ("plain http request was sent to https port", "http request to an https server")  # nginx, Go
 _OVERLOADED = frozenset({"overloaded_error", "unavailable_error"})
 _LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded"})
 
@@ -38,7 +38,7 @@ class CallFailed(SummarizerError):
 
     Attributes:
         kind: which failure, for programs: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
-            not_found, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
+            not_found, wrong_api, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
             thinking_only, refusal, tool_call.
         partial: the text that had come until then.
     """
@@ -66,37 +66,73 @@ def one_line(text: str, length: int = QUOTE_LENGTH) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-def server_error(body: str) -> ServerError:
+def parse_error_body(body: str) -> ServerError:
     """Read the body of an error, whatever its shape."""
     try:
         data = loads(body)
     except ValueError:
-        return described("", body)
+        return parse_error_message("", body)
     if not isinstance(data, dict):
-        return described("", body)
+        return parse_error_message("", body)
     error = data.get("error")
     details: dict[str, Any] = error if isinstance(error, dict) else data
     message = error if isinstance(error, str) else details.get("message") or details.get("detail") or ""
     # A code can say more than a type (context_length_exceeded), but is often just the status.
     code = details.get("code")
     kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
-    told = described(str(kind or ""), str(message))
+    told = parse_error_message(str(kind or ""), str(message))
     match details:
-        case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)}:
-            return ServerError(told.type, told.message, str(prompt), str(limit), True)
+        case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
+            0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
+        ):
+            return ServerError(told.type, told.message, _number(prompt), _number(limit), True)
     return told
 
 
-def described(type_: str, message: str) -> ServerError:
+def parse_error_message(type_: str, message: str) -> ServerError:
     """An error of this type and message, with the numbers that the message tells."""
     for pattern in _LIMITS:
         if found := pattern.search(message):
             numbers = found.groupdict()
-            return ServerError(type_, message, numbers.get("prompt") or "", numbers.get("limit") or "", True)
+            return ServerError(type_, message, _number(numbers.get("prompt")), _number(numbers.get("limit")), True)
     return ServerError(type_, message, too_long=type_ in _TOO_LONG)
 
 
-def in_words(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
+def _number(told: object) -> str:
+    """A number as a server tells it, which may be of any length; nothing for none."""
+    return "" if told is None else one_line(str(told), 30)
+
+
+def is_web_page(text: str) -> bool:
+    """Whether the start of an answer is that of a page for people, which no API sends."""
+    return text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(("<!doctype html", "<html", "<head"))
+
+
+def web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
+    """The failure that a web page means where a reply was expected."""
+    code = "" if status == 200 else f" ({status})"
+    what = f"{endpoint.host} answered with a web page{code}"
+    return CallFailed("malformed", f"{what}; is {one_line(endpoint.path, 100)} the path of its API? check the base URL")
+
+
+def speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
+    """The failure of plain HTTP that was sent to a port of TLS."""
+    return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
+
+
+def not_tls_failure(endpoint: Endpoint) -> CallFailed:
+    """The failure of TLS that was sent to a port of plain HTTP."""
+    return CallFailed("tls", f"{endpoint.host} does not speak TLS; use http:// in the base URL")
+
+
+def total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
+    """The failure of a call that took too long as a whole."""
+    what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
+    remedy = "raise total_timeout in the configuration file, or use a faster model"
+    return CallFailed("timeout", f"{what}; {remedy}", partial)
+
+
+def known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
     """The failures that a server's words tell, with whatever status they came; nothing for all others."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
@@ -105,7 +141,7 @@ def in_words(host: str, error: ServerError, partial: str = "") -> CallFailed | N
         return CallFailed("too_long", f"{what}; {SHORTEN}", partial)
     said = f" ({one_line(error.message)})" if error.message.strip() else ""
     if error.type in _LIMITED:
-        return CallFailed("rate_limited", f"{host} limits the rate of requests{said}; try again later", partial)
+        return CallFailed("rate_limited", f"rate limit of {host} reached{said}; try again later", partial)
     if error.type in _OVERLOADED:
         return CallFailed("overloaded", f"{host} is overloaded or not ready{said}; try again later", partial)
     return None
@@ -123,23 +159,33 @@ def status_failure(
         retry_after: the header of that name.
         location: the header of that name, without the key.
     """
-    host, error = endpoint.host, server_error(body)
-    said = f"{status}: {one_line(error.message)}" if error.message.strip() else f"{status}"
+    host, error = endpoint.host, parse_error_body(body)
+    page = is_web_page(body)
+    quoted = "a web page" if page else one_line(error.message)
+    said = f"{status}: {quoted}" if quoted else f"{status}"
     wait = f"try again in {retry_after[:9]} s" if retry_after.isdecimal() else "try again later"
+    if any(words in body.lower() for words in _HTTP_TO_TLS):
+        return speaks_tls_failure(endpoint)
     if 300 <= status < 400:
         to = f" to {one_line(location)}" if location else ""
         return CallFailed("redirect", f"{host} redirects{to} ({status}); give the final address as the base URL")
+    if status == 407 and endpoint.proxy:
+        what = f"the proxy {endpoint.proxy.host} requires a user and a password ({said})"
+        return CallFailed("auth", f"{what} for requests to {host}; set them in the proxy variable")
+    if page and 400 <= status < 500 and status not in (404, 405, 413, 429):
+        return web_page_failure(endpoint, status)
     if status in (401, 403):
-        what, remedy = ("refused the key", "check") if endpoint.key else ("wants a key", "set")
+        what, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
         return CallFailed("auth", f"{host} {what} ({said}); {remedy} {endpoint.key_name}")
-    if status == 404 and "model" in error.message.lower():
-        return CallFailed("not_found", f"{host} does not know the model {endpoint.model} ({said}); name another one")
+    if status == 404 and "model" in error.message.lower() and not page:
+        model = one_line(endpoint.model, 100)
+        return CallFailed("not_found", f"{host} does not know the model {model} ({said}); name another one")
     if status in (404, 405):
-        remedy = "check the base URL and the kind of endpoint"
-        return CallFailed("not_found", f"{host} has nothing at {urlsplit(endpoint.url).path} ({said}); {remedy}")
+        remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
+        return CallFailed("not_found", f"{host} has nothing at {one_line(endpoint.path, 100)} ({said}); {remedy}")
     if status == 429:
-        return CallFailed("rate_limited", f"{host} limits the rate of requests ({said}); {wait}")
-    if told := in_words(host, error):
+        return CallFailed("rate_limited", f"rate limit of {host} reached ({said}); {wait}")
+    if told := known_failure(host, error):
         return told
     if status == 413:
         return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN}")

@@ -6,23 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
-from context_tui.summarizer.events import Event, ReplyModel, Stop, Text, Thinking, Usage
-from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import body_text, cleaned, declared_tools, json_text
+from context_tui.summarizer.reply import Event, ReplyModel, Stop, Text, Thinking, Usage
+from context_tui.summarizer.request import Message, SummaryRequest, body_text, cleaned, declared_tools, json_text
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""
 
 
-def body(request: SummaryRequest, model: str, limit: str = LIMITS[0]) -> dict[str, Any]:
-    """The request as a JSON object: streaming with usage, tools declared but not to be called.
+def body(request: SummaryRequest, limit: str = LIMITS[0]) -> dict[str, Any]:
+    """The request as a JSON object, but for its model: streaming with usage, tools declared but not to be called.
 
     There is no portable way to turn reasoning off; what a server sends of it is counted and dropped.
     """
     tools, _ = declared_tools(request)
     system = [{"role": "system", "content": request.system}] if request.system else []
     return {
-        "model": model,
         limit: request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -70,6 +68,8 @@ def _image(source: dict[str, Any]) -> dict[str, Any]:
 
 class OpenAIDecoder(Decoder):
     """The reply's events. A finish reason or ``[DONE]`` completes it; usage comes after the finish reason."""
+
+    api = "openai"
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,22 +1,100 @@
-"""A reply as it comes in, and the verdict at its end: a summary, or why there is none."""
+"""A reply: the events that it consists of in any wire format, and the check at its end that makes it a summary."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from context_tui.summarizer.events import (
-    CUT_REASONS,
-    TOOL_REASONS,
-    Event,
-    Failure,
-    Note,
-    ReplyModel,
-    Stop,
-    Text,
-    Thinking,
-    Usage,
+from context_tui.summarizer.endpoint import Endpoint
+from context_tui.summarizer.failures import (
+    SHORTEN,
+    CallFailed,
+    known_failure,
+    one_line,
+    parse_error_message,
+    web_page_failure,
 )
-from context_tui.summarizer.failures import SHORTEN, CallFailed, described, in_words, one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the summary; ``index`` is the content block it belongs to."""
+
+    text: str
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A piece of reasoning: only its length in characters, as it never becomes part of a summary."""
+
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as far as the server has told so far. Fresh input, cache reads and cache writes do not overlap."""
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def context_tokens(self) -> int:
+        """The whole prompt: fresh input + cache reads + cache writes."""
+        return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
+
+    def merged(self, newer: Usage) -> Usage:
+        """Both reports as one: the newer number wins wherever there is one."""
+        values = {f.name: getattr(newer, f.name) for f in fields(self)}
+        return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyModel:
+    """The model that answers, by its own account; not always the one asked for."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the model stopped, in the server's words (``refusal`` for every kind of refusal)."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reply broke.
+
+    Attributes:
+        kind: an ``error`` was reported in it, it is ``malformed``, a ``web_page``, in the format of the ``other_api``,
+            or it was ``cut``: it just ended.
+        type: the server's name for the error, if it gave one.
+        message: the server's text, unsanitised.
+    """
+
+    kind: str
+    type: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the user should know; ``restart`` means that what was received so far is void."""
+
+    text: str
+    restart: bool = False
+
+
+Event = Text | Thinking | Usage | ReplyModel | Stop | Failure | Note
+
+CUT_REASONS = frozenset({"max_tokens", "length", "model_context_window_exceeded", "pause_turn", "incomplete"})
+"""Stop reasons of a reply that is not whole."""
+
+TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
+"""Stop reasons of a reply that waits for a tool."""
 
 
 @dataclass(frozen=True)
@@ -77,51 +155,62 @@ class Reply:
         """The text so far, block after block."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
-    def summary(self, host: str, model: str, max_tokens: int, seconds: float) -> Summary:
-        """The summary that the whole reply is.
+    def check(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
+        """Check the whole reply, and give it back as a summary.
 
         Args:
-            host: where it came from, for messages.
-            model: the model that was asked for.
+            endpoint: who was asked.
             max_tokens: the limit that was asked for; servers have called replies that reached it complete.
             seconds: how long it took.
 
         Raises:
             CallFailed: the reply broke, was refused, is empty, or is cut.
         """
+        host = endpoint.host
         text, hidden = _without_thinking(self.text.strip())
         thinking = self._thinking + hidden
         if self._failure is not None:
-            raise self._broken(host, self._failure, text)
+            raise self._broken(endpoint, self._failure, text)
         if self._stop == "refusal":
             raise CallFailed("refusal", f"the model at {host} refused to summarise this; try another model", text)
         if self._stop in TOOL_REASONS:
-            remedy = "try again, or another model"
+            remedy = "try again, or use another model"
             raise CallFailed("tool_call", f"the model at {host} called a tool instead of summarising; {remedy}", text)
         output = self._usage.output_tokens
         cut = self._stop in CUT_REASONS or (output is not None and output >= max_tokens)
         after = f" within {max_tokens if output is None else output} tokens" if cut else ""
         if not text and thinking:
             remedy = "allow more tokens, or turn its thinking off"
-            raise CallFailed("thinking_only", f"the model at {host} only thought and wrote nothing{after}; {remedy}")
+            raise CallFailed(
+                "thinking_only", f"the model at {host} wrote only thinking and no summary{after}; {remedy}"
+            )
         if not text:
-            raise CallFailed("empty", f"the model at {host} answered with nothing; try again, or another model")
+            raise CallFailed("empty", f"the model at {host} returned no text; try again, or use another model")
         if cut:
             count = f" after {output} tokens" if output is not None else ""
             remedy = "allow more tokens, or use a model with a larger window"
-            raise CallFailed("cut", f"the summary from {host} was cut at a limit{count} ({self._stop}); {remedy}", text)
-        return Summary(text, self._model or model, self._usage, self._stop, seconds, thinking, tuple(self._notes))
+            raise CallFailed("cut", f"the summary from {host} was cut off{count} ({self._stop}); {remedy}", text)
+        return Summary(
+            text, self._model or endpoint.model, self._usage, self._stop, seconds, thinking, tuple(self._notes)
+        )
 
-    def _broken(self, host: str, failure: Failure, text: str) -> CallFailed:
+    def _broken(self, endpoint: Endpoint, failure: Failure, text: str) -> CallFailed:
+        host = endpoint.host
         said = f": {one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
-            told = in_words(host, described(failure.type, failure.message), text)
+            told = known_failure(host, parse_error_message(failure.type, failure.message), text)
             return told or CallFailed("error", f"{host} reported an error in its reply{said}; try again", text)
+        if failure.kind == "web_page":
+            return web_page_failure(endpoint)
+        if failure.kind == "other_api":
+            other = endpoint.other_kind
+            what = f"{host} answers in the format of the other API"
+            return CallFailed("wrong_api", f"{what}; use the summarizer {other}, or check the base URL", text)
         if failure.kind == "malformed":
-            remedy = "check the base URL and the kind of endpoint"
-            return CallFailed("malformed", f"the answer of {host} is not what was asked for{said}; {remedy}", text)
+            remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
+            return CallFailed("malformed", f"the reply of {host} is not a valid API response{said}; {remedy}", text)
         if not text and not self._model and not self._thinking:
-            return CallFailed("empty", f"{host} sent an empty answer; the prompt may be too long for it: {SHORTEN}")
+            return CallFailed("empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN}")
         return CallFailed("cut", f"the reply of {host} ended before it was complete; try again", text)
 
 

@@ -1,9 +1,18 @@
-"""What a summarizer is asked, before any wire format."""
+"""What a summarizer is asked, and what every wire format does to it: leave out what it cannot use, make valid the rest.
+
+What :func:`cleaned` makes is Anthropic-shaped and holds text, image, tool_use and tool_result blocks only, with the
+fields that the strictest server accepts. Pairs of calls and results are the caller's (they are repaired before).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
+
+from context_tui.session.jsontext import compact_json
+from context_tui.summarizer.secrets import find
 
 Message = dict[str, Any]
 """``{"role": "user" | "assistant", "content": text or list of Anthropic-shaped blocks}``."""
@@ -20,6 +29,7 @@ class SummaryRequest:
             declared so that the tool history is valid; the model may call none of them.
         max_tokens: the most the reply may use.
         sections: headings that a complete reply holds, in order; empty when none are asked for.
+        mask_secrets: whether what looks like a secret is masked in what is sent.
     """
 
     system: str | None
@@ -27,3 +37,125 @@ class SummaryRequest:
     tools: list[dict[str, Any]]
     max_tokens: int
     sections: tuple[str, ...] = ()
+    mask_secrets: bool = False
+
+
+NAME_LENGTH = 64
+"""OpenAI's limit on the length of a tool's name; Anthropic allows more."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def json_text(value: Any, *, sort_keys: bool = False) -> str:
+    """*value* as compact JSON; what is nested too deeply to be written is told as such."""
+    try:
+        return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
+    except RecursionError:
+        return "[nested too deeply]"
+
+
+def cleaned(messages: list[Message]) -> list[Message]:
+    """The messages as a provider takes them: roles alternate, results stand first, thinking and blanks are gone.
+
+    Thinking is left out because the request turns it off: a provider would ignore it, or refuse a foreign signature.
+    """
+    merged: list[Message] = []
+    for message in messages:
+        role = "assistant" if message.get("role") == "assistant" else "user"
+        blocks = [new for block in blocks_of(message) if (new := _cleaned_block(block)) is not None]
+        if not blocks:
+            continue
+        if merged and merged[-1]["role"] == role:
+            merged[-1]["content"] += blocks
+        else:
+            merged.append({"role": role, "content": blocks})
+    for message in merged:
+        message["content"].sort(key=lambda block: block["type"] != "tool_result")  # stable
+    return merged
+
+
+def blocks_of(message: Message) -> list[dict[str, Any]]:
+    """The message's blocks; a plain string is one text block."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _cleaned_block(block: dict[str, Any]) -> dict[str, Any] | None:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return {"type": "text", "text": text} if text.strip() else None
+        case {"type": "text" | "thinking" | "redacted_thinking"}:
+            return None
+        case {"type": "image", "source": dict(source)}:
+            return {"type": "image", "source": source}
+        case {"type": "tool_use"}:
+            call = {"id": safe_id(block.get("id")), "name": safe_name(block.get("name"))}
+            given = block.get("input")
+            return {"type": "tool_use", **call, "input": given if isinstance(given, dict) else {"input": given}}
+        case {"type": "tool_result"}:
+            result = {"tool_use_id": safe_id(block.get("tool_use_id")), "content": _body(block.get("content", ""))}
+            return {"type": "tool_result", **result, **({"is_error": True} if block.get("is_error") else {})}
+    # Provider activity and whatever comes next: shown to the model as text, since no other server knows the block.
+    data = json_text({key: value for key, value in block.items() if key != "type"})
+    return {"type": "text", "text": f"[{block.get('type', 'block')}] {data[:500]}"}
+
+
+def _body(content: Any) -> str | list[dict[str, Any]]:
+    """A tool_result's body as text, or as a list of text and image blocks; JSON becomes its compact text."""
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, list) and all(isinstance(b, dict) and b.get("type") in ("text", "image") for b in content):
+        return [new for block in content if (new := _cleaned_block(block)) is not None]
+    return json_text(content)
+
+
+def body_text(content: str | list[dict[str, Any]]) -> str:
+    """A cleaned body as plain text, for formats whose results are text."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
+
+
+def safe_id(value: object) -> str:
+    """A call id that every provider accepts; the same id always becomes the same one."""
+    text = str(value or "")
+    if text and not _UNSAFE.search(text) and len(text) <= NAME_LENGTH:
+        return text
+    return "call_" + hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def safe_name(value: object) -> str:
+    """A tool name that every provider accepts."""
+    text = str(value or "")
+    safe = _UNSAFE.sub("_", text)[:NAME_LENGTH]
+    if safe != text and find(text):  # changed, it would no longer be seen to hold a secret
+        return safe_id(text)
+    return safe or "unnamed"
+
+
+def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:
+    """The tools to declare, and what to tell the user about it.
+
+    A history with tool calls is refused when no tools are declared, so calls of tools without a schema get a minimal
+    one of that name.
+    """
+    declared: dict[str, dict[str, Any]] = {}
+    for tool in request.tools:
+        schema = tool.get("input_schema")
+        known = {"name": safe_name(tool.get("name")), "description": str(tool.get("description") or "")}
+        declared[known["name"]] = {**known, "input_schema": schema if isinstance(schema, dict) else _anything()}
+    called = [b for message in request.messages for b in blocks_of(message) if b.get("type") == "tool_use"]
+    missing = sorted({safe_name(block.get("name")) for block in called} - declared.keys())
+    for name in missing:
+        declared[name] = {"name": name, "description": "A tool of the recorded session.", "input_schema": _anything()}
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    notes = [f"no schema in the session for {', '.join(missing[:5])}{more}: declared by name only"] if missing else []
+    return list(declared.values()), notes
+
+
+def _anything() -> dict[str, Any]:
+    return {"type": "object", "properties": {}}

@@ -1,181 +1,333 @@
-"""Secrets in recorded text: found by their well-known shapes, or by the name they are assigned to.
+"""Secrets in recorded text: found by their well-known shapes, by the name they are assigned to, or by where they stand.
 
-Every pattern takes linear time: repetitions are bounded, and as no match begins inside a word, a long run of word
-characters is not looked at from each of its positions.
+What a JSON string escapes (``\\n`` in a private key, ``\\"`` around a password) is read as what it means, however often
+it was escaped. Everything takes linear time: repetitions are bounded, no match begins inside a word, and the pieces
+that several patterns look at do not overlap.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from context_tui.summarizer.request import Message
-from context_tui.summarizer.wire import json_text
-
-
-def _shape(kind: str, start: str, rest: str) -> tuple[str, re.Pattern[str]]:
-    """A pattern that begins with literal text, which is searched for fast, and not inside a longer word."""
-    return kind, re.compile(rf"{start}(?<![A-Za-z0-9_-]{start}){rest}")
-
-
-_SHAPES = (
-    _shape(
-        "private key",
-        "-----BEGIN ",
-        r"[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
-        r"(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
-    ),
-    _shape("Anthropic key", "sk-ant-", r"[A-Za-z0-9_-]{20,300}"),
-    _shape("OpenAI key", "sk-", r"(?:proj|svcacct|admin|or-v1)-[A-Za-z0-9_-]{20,300}"),
-    _shape("OpenAI key", "sk-", r"[A-Za-z0-9]{20,200}(?![A-Za-z0-9-])"),
-    _shape("GitHub token", "gh", r"[pousr]_[A-Za-z0-9]{36,255}"),
-    _shape("GitHub token", "github_pat_", r"[A-Za-z0-9_]{22,255}"),
-    _shape("GitLab token", "glpat-", r"[A-Za-z0-9_-]{20,64}"),
-    _shape("AWS key id", "A", r"(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _shape("Slack token", "xox", r"[abeoprs]-[A-Za-z0-9-]{10,250}"),
-    _shape("Slack webhook", r"https://hooks\.slack\.com/services/", r"[A-Za-z0-9/_-]{20,100}"),
-    _shape("Google key", "AIza", r"[A-Za-z0-9_-]{35}"),
-    _shape("Google key", r"ya29\.", r"[A-Za-z0-9_-]{20,300}"),
-    _shape("Stripe key", "sk_", r"(?:live|test)_[A-Za-z0-9]{16,250}"),
-    _shape("Stripe key", "rk_", r"(?:live|test)_[A-Za-z0-9]{16,250}"),
-    _shape("npm token", "npm_", r"[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
-    _shape("JWT", "eyJ", r"[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{5,8000}\.[A-Za-z0-9_-]{10,2000}"),
-)
-
-_URL = re.compile(r"://[^\s/:@\"'<>]{0,100}:([^\s/@\"'<>]{3,200})@")
-_AUTHORIZED = re.compile(r"[Bb](?i:earer|asic)\s{1,4}([A-Za-z0-9._~+/=-]{16,4000})")
-_PASSWORD = r"passwords?|passwd|passphrase|pwd"
-_SECRET = (
-    r"secrets?|secret[_-]?(?:access[_-]?)?key|tokens?|credentials?|(?:api|access|auth|private|encryption)[_-]?keys?"
-    r"|[_-]keys?"
-)
-# An assignment is looked at from its sign, of which there are few: the name before it, then the value behind.
-_SIGN = re.compile(r":=|=>|[:=]")
-_BEFORE = re.compile(
-    rf"(?:(?P<password>{_PASSWORD})|{_SECRET})(?![A-Za-z0-9])\\?[\"']?\]?[ \t]{{0,8}}\Z", re.IGNORECASE
-)
-_VALUE = re.compile(
-    r"[ \t]{0,8}(?:\\?[\"'](?P<quoted>[^\s\"'\\]{4,500})(?=\\?[\"'])|(?P<bare>[^\s\"'\\,;<>(){}\[\]]{4,500}))"
-)
-_NAMED = re.compile(rf".{{0,60}}?(?:(?P<password>{_PASSWORD})|{_SECRET})", re.IGNORECASE)
-_HARMLESS = re.compile(
-    r"[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
-    r"|[$%\[/~].*|.*(?:os\.environ|process\.env|getenv|\$\{).*",
-    re.IGNORECASE,
-)
-_STRUCTURE = frozenset({"type", "id", "tool_use_id", "name", "signature", "source"})
-_NAME_LENGTH = 40  # of a name, its quotes and the spaces before the sign
-_DEPTH = 40  # deeper than this, JSON is masked as the text that it is
+from context_tui.summarizer.secret_shapes import SHAPES
 
 
 class Secret(NamedTuple):
-    """Something that looks like a secret: its kind, where it stands, and what may be shown of it."""
+    """Something that looks like a secret: its kind, and where it stands."""
 
     kind: str
     start: int
     end: int
-    preview: str
 
 
 def find(text: str) -> list[Secret]:
-    """What looks like a secret in *text*, in order, without overlaps. Of assignments, only the value."""
-    found = [(kind, *match.span()) for kind, pattern in _SHAPES for match in pattern.finditer(text)]
-    found += [("password in a URL", *m.span(1)) for m in _URL.finditer(text) if not _HARMLESS.fullmatch(m.group(1))]
-    found += [("authorization", *m.span(1)) for m in _AUTHORIZED.finditer(text) if _random(m.group(1))]
-    found += _assigned(text)
+    """What looks like a secret in *text*, in order; what overlaps is one. Of assignments, only the value."""
+    plain, place = _unescaped(text)
     secrets: list[Secret] = []
-    for kind, start, end in sorted(found, key=lambda entry: (entry[1], -entry[2])):
+    for kind, start, end in sorted(_found(plain), key=lambda found: (found[1], -found[2])):
         if not secrets or start >= secrets[-1].end:
-            secrets.append(Secret(kind, start, end, _preview(text[start:end])))
-    return secrets
-
-
-def _assigned(text: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of each value that is assigned to the name of a secret."""
-    for sign in _SIGN.finditer(text):
-        name = _BEFORE.search(text, max(0, sign.start() - _NAME_LENGTH), sign.start())
-        if name and (value := _VALUE.match(text, sign.end())):
-            kind, group = _kind(name), "quoted" if value["quoted"] else "bare"
-            if _plausible(kind, value[group], quoted=group == "quoted"):
-                yield kind, *value.span(group)
-
-
-def mask(messages: list[Message]) -> tuple[list[Message], dict[str, int]]:
-    """The messages with ``[masked KIND]`` for each secret, and how many of each kind there were.
-
-    Texts, tool arguments and results are masked at any depth; ids, names, signatures, image data and the structure
-    stay. What has no secret is the same object as before.
-    """
-    counts: Counter[str] = Counter()
-    return [_masked_block(message, counts) for message in messages], dict(counts)
+            secrets.append(Secret(kind, start, end))
+        elif end > secrets[-1].end:
+            secrets[-1] = secrets[-1]._replace(end=end)
+    return [Secret(kind, place(start), place(end)) for kind, start, end in secrets]
 
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
     """The text with ``[masked KIND]`` for each secret, and how many of each kind there were."""
-    counts: Counter[str] = Counter()
-    return _masked_text(text, counts), dict(counts)
-
-
-def _masked_block(block: dict[str, Any], counts: Counter[str]) -> dict[str, Any]:
-    """A message or block: its own fields are structure or text, only arguments and results are JSON of any shape."""
-    new = {}
-    for key, value in block.items():
-        if key in _STRUCTURE or key == "role":
-            new[key] = value
-        elif key == "content" and isinstance(value, list) and all(isinstance(b, dict) and "type" in b for b in value):
-            new[key] = _same_if_equal([_masked_block(part, counts) for part in value], value)
-        else:
-            new[key] = _masked_json(value, "", counts, 0)
-    return new if any(new[key] is not block[key] for key in block) else block
-
-
-def _masked_json(value: Any, key: str, counts: Counter[str], depth: int) -> Any:
-    """Any JSON; *key* is the name that it has in its object."""
-    if isinstance(value, dict | list) and depth > _DEPTH:
-        return _masked_text(json_text(value), counts)
-    if isinstance(value, dict):
-        new = {k: _masked_json(v, k if isinstance(k, str) else "", counts, depth + 1) for k, v in value.items()}
-        return new if any(new[k] is not value[k] for k in value) else value
-    if isinstance(value, list):
-        return _same_if_equal([_masked_json(item, key, counts, depth + 1) for item in value], value)
-    if not isinstance(value, str):
-        return value
-    name = _NAMED.fullmatch(key)
-    if name and len(value) >= 4 and not any(c.isspace() for c in value) and _plausible(_kind(name), value, quoted=True):
-        counts[_kind(name)] += 1
-        return f"[masked {_kind(name)}]"
-    return _masked_text(value, counts)
-
-
-def _same_if_equal(new: list[Any], old: list[Any]) -> list[Any]:
-    return new if any(a is not b for a, b in zip(new, old, strict=True)) else old
-
-
-def _masked_text(text: str, counts: Counter[str]) -> str:
     secrets = find(text)
     if not secrets:
-        return text
+        return text, {}
     parts, end = [], 0
     for secret in secrets:
         parts += [text[end : secret.start], f"[masked {secret.kind}]"]
         end = secret.end
-        counts[secret.kind] += 1
-    return "".join([*parts, text[end:]])
+    return "".join([*parts, text[end:]]), dict(Counter(secret.kind for secret in secrets))
+
+
+def kind_of_named(name: str, value: str) -> str:
+    """The kind of secret that a value is by the name that it has in an object; empty when it is none."""
+    if len(value) < 4 or any(c.isspace() for c in value):
+        return ""
+    if name.lower() in ("auth", "_auth"):
+        return "authorization" if _user_and_password(value) else ""
+    match = _NAME_END.search(name[-_NAME_LENGTH:].lower())
+    if match is None:
+        return ""
+    kind = _kind(match)
+    return kind if _plausible(kind, value, sure=match[0] != "pwd") else ""
+
+
+_Found = tuple[str, int, int]  # kind, start and end
+_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
+
+
+def _found(text: str) -> Iterator[_Found]:
+    lower = _lower(text)
+    runs = "\n".join(_RUN.findall(text))  # of most texts a small part, and the only one that most shapes are in
+    for shape in SHAPES:
+        if shape.fixed in (text if " " in shape.fixed else runs):
+            for match in shape.pattern.finditer(text):
+                yield shape.kind, *match.span(match.lastindex or 0)
+    yield from _assigned(text, lower)
+    yield from _in_urls(text)
+    yield from _in_headers(text, lower)
+    yield from _in_cookies(text, lower)
+    yield from _in_commands(text, lower)
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, each character in its place: searching it is several times as fast as ignoring case."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    """Every place of a word."""
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + 1)
+
+
+# -- Escapes
+
+_ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-7][0-9a-fA-F])|([nrt\"'/]))")
+_MEANING = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
+    """The text with its escapes resolved, and where in the original each place of it is."""
+    if "\\" not in text:
+        return text, int
+    parts: list[str] = []
+    after: list[int] = [0]  # places in the new text behind each resolved escape
+    shifts: list[int] = [0]
+    end = length = 0
+    for match in _ESCAPE.finditer(text):
+        start = match.start()
+        code, letter = match.groups()
+        parts.append(text[end:start])
+        parts.append(_MEANING.get(letter, letter) if letter else chr(int(code, 16)))
+        length += start - end + 1
+        end = match.end()
+        after.append(length)
+        shifts.append(end - length)
+    parts.append(text[end:])
+    return "".join(parts), lambda place: place + shifts[bisect_right(after, place) - 1]
+
+
+# -- Assignments
+
+# In lower case; each holds one of the words.
+_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
+_NAME = (
+    "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass|(?<![a-z])psk)"
+    "|secrets?(?:[_-]?(?:access[_-]?)?keys?)?|tokens?|credentials?"
+    "|(?:(?<=[_-])|(?<=api)|(?<=access)|(?<=auth)|(?<=private)|(?<=encryption)|(?<=signing)|(?<=account)|(?<=master)|(?<=shared)|(?<=primary)"
+    "|(?<=secondary)|(?<=subscription)|(?<=secret))keys?"
+    ")(?![a-z0-9])"
+)
+_NAMED = re.compile(_NAME)
+_NAME_END = re.compile(rf"{_NAME}\Z")
+_NAME_LENGTH = 40
+_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
+_QUOTED = re.compile(r"[\"']([^\s\"'\\]{4,500})(?=[\"'])")
+# Without quotation marks. A secret has fewer characters than a password, so that no two values of a run overlap.
+_BARE_PASSWORD = re.compile(r"([^\s\"'\\,;<>(){}\[\]]{4,200})")
+_BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,500}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")
+_NEXT = re.compile(r"&[A-Za-z_]\w{0,30}=")
+_ELEMENT = re.compile(r">([^<>\s]{4,500})</")
+_SQL = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
+
+
+def _assigned(text: str, lower: str) -> Iterator[_Found]:
+    """Each value that is assigned to the name of a secret: after a sign, in an element, or as SQL has it."""
+    end = 0
+    for place in sorted(place for word in _WORDS for place in _places(word, lower)):
+        if place < end or not (name := _NAMED.match(lower, place)):
+            continue
+        kind = _kind(name)
+        if sign := _SIGN.match(text, name.end()):
+            bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
+            quoted = _QUOTED.match(text, sign.end())
+            value = quoted or bare.match(text, sign.end())
+            given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
+            sure = (bool(quoted) or given) and name[0] != "pwd"  # which is more often a directory
+        else:
+            pattern = _ELEMENT if text[name.end() : name.end() + 1] == ">" else _SQL if kind == "password" else None
+            value, sure = (pattern.match(text, name.end()) if pattern else None), True
+        if not value:
+            continue
+        start, stop = value.span(1)
+        if "&" in value[1] and (after := _NEXT.search(text, start, stop)):  # the next field of a form
+            stop = after.start()
+        if _plausible(kind, text[start:stop], sure=sure):
+            yield kind, start, stop
+            end = stop
+    for place in _places("identified by", lower):
+        if (value := _SQL.match(text, place + 13)) and not _HARMLESS.fullmatch(value[1]):
+            yield "password", *value.span(1)
+
+
+# -- Addresses, headers and commands
+
+_URL_PASSWORD = re.compile(
+    r"://[^\s/:@\"'<>]{0,100}:(?!\d{1,5}[/?#])((?:(?!://)[^\s@\"'<>]){3,200})@(?!sha256:)(?=[A-Za-z0-9\[$])"
+)
+_URL_TOKEN = re.compile(r"://([A-Za-z0-9_-]{20,200})@")
+_SCHEME = re.compile(r"(?i:bearer|basic)\s{1,4}([A-Za-z0-9._~+/=-]{8,4000})")
+_AUTHORIZATION = re.compile(
+    r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk|geniekey)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
+)
+_REGISTRY = re.compile(r"auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9+/]{8,400}={0,2})")
+_COOKIES = re.compile(r"cookie(?:[\"']?\s{0,2}:\s{0,2}|(?<=--cookie)[ =])[\"']?")
+_JAR = re.compile(r"\s-b[ =]?[\"']?")
+_COOKIE = re.compile(r"\s{0,2}([\w.%-]{1,80})=([^\s;,\"'<>{}]{0,4000}+);?")
+_COOKIE_NAME = re.compile("sess|auth|token|sid|jwt|csrf|xsrf|login|remember", re.IGNORECASE)
+_USER = re.compile(r"\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
+_CALLERS = ("curl", "wget", "http")
+_FLAG = re.compile(
+    r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
+    r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
+)
+_COMMANDS = (  # text that stands in it, and the command with its password as the only group
+    (
+        "machine",
+        re.compile(
+            r"machine\s{1,9}(?=\S{1,100}\.)\S{1,200}\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})"
+        ),
+    ),
+    ("default", re.compile(r"default\s{1,9}login\s{1,9}\S{1,100}\s{1,9}password\s{1,9}([^\s\"']{3,200})")),
+    ("sshpass", re.compile(r"sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']{3,100})")),
+    (
+        "mysql",
+        re.compile(
+            r"mysql(?:dump|admin)?(?:[ \t]{1,4}-[a-oq-zA-Z-]\S{0,60}(?:[ \t]{1,4}[^\s-]\S{0,60})?){0,6}"
+            r"[ \t]{1,4}-p([^\s\"'$]{3,100})"
+        ),
+    ),
+    (
+        "redis-cli",
+        re.compile(r"redis-cli(?:[ \t]{1,4}-[hpnu][ \t]{1,4}\S{1,60}){0,4}[ \t]{1,4}-a[ \t]{1,4}([^\s$]{3,100})"),
+    ),
+    ("requirepass", re.compile(r"requirepass[ \t]{1,4}([^\s<]{4,200})")),
+    (
+        "login",
+        re.compile(
+            r"(?:docker|podman|helm registry)[ \t]login(?:[ \t]{1,4}-?[^\s-]\S{0,60}){0,4}"
+            r"[ \t]{1,4}-p[ \t]{1,4}([^\s\"'$]{3,100})"
+        ),
+    ),
+    ("thin:", re.compile(r"thin:[\w.-]{1,60}/([^\s/@\"'$]{3,100})@")),
+    ("pass:", re.compile(r"-pass(?:in|out)?[ \t]{1,4}[\"']?pass:([^\s\"'$]{3,100})")),
+)
+
+
+def _in_urls(text: str) -> Iterator[_Found]:
+    """Passwords and tokens before the host of an address."""
+    if "://" not in text:
+        return
+    for match in _URL_PASSWORD.finditer(text):
+        value = match[1]
+        if not _HARMLESS.fullmatch(value) and ("/" not in value or _mixed(value)):
+            yield "password in a URL", *match.span(1)
+    for match in _URL_TOKEN.finditer(text):
+        if _random(match[1]):
+            yield "token in a URL", *match.span(1)
+
+
+def _in_headers(text: str, lower: str) -> Iterator[_Found]:
+    """What authorises a request."""
+    for scheme in ("bearer", "basic"):
+        for place in _places(scheme, lower):
+            match = _SCHEME.match(text, place)
+            if match and (_random(match[1]) or _user_and_password(match[1])):
+                yield "authorization", *match.span(1)
+    for place in _places("authorization", lower):
+        if (match := _AUTHORIZATION.match(text, place + 13)) and _random(match[1]):
+            yield "authorization", *match.span(1)
+    for place in _places("auth", lower):
+        if (match := _REGISTRY.match(lower, place)) and _user_and_password(text[slice(*match.span(1))]):
+            yield "authorization", *match.span(1)
+
+
+def _in_cookies(text: str, lower: str) -> Iterator[_Found]:
+    """The values of cookies, but for the short and the plain ones."""
+    starts = [match.end() for place in _places("cookie", lower) if (match := _COOKIES.match(lower, place))]
+    if "curl" in lower:
+        starts += [match.end() for match in _JAR.finditer(text) if "curl" in _line_before(text, match.start())]
+    end = 0
+    for start in sorted(starts):
+        if start < end:
+            continue
+        end = start
+        while pair := _COOKIE.match(text, end):
+            end = pair.end()
+            name, value = pair.groups()
+            secret = len(value) >= 8 and _mixed(value) and _COOKIE_NAME.search(name)
+            if (secret or _random(value)) and not _HARMLESS.fullmatch(value):
+                yield "cookie", *pair.span(2)
+
+
+def _line_before(text: str, place: int) -> str:
+    """What stands on the line before a place, as far as it matters."""
+    return text[max(0, place - 300) : place].rpartition("\n")[2]
+
+
+def _in_commands(text: str, lower: str) -> Iterator[_Found]:
+    """Passwords that stand in a command or its configuration without a sign before them."""
+    if any(caller in lower for caller in _CALLERS):
+        for match in _USER.finditer(text):
+            before = _line_before(text, match.start())
+            if any(caller in before for caller in _CALLERS) and not _HARMLESS.fullmatch(match[2]):
+                yield "password", *match.span(2)
+    if "--" in text:
+        for match in _FLAG.finditer(text):
+            kind, value = _kind(match), match[match.lastindex or 0]
+            if _plausible(kind, value, sure=False):
+                yield kind, *match.span(match.lastindex or 0)
+    for word, pattern in _COMMANDS:
+        if word in text:
+            for match in pattern.finditer(text):
+                if not _HARMLESS.fullmatch(match[1]):
+                    yield "password", *match.span(1)
+
+
+# -- What is plausible
+
+_SHORTEST = 16  # characters of a secret that only its name tells
+
+_HARMLESS = re.compile(
+    r"[\W_]+|[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
+    r"|[$%\[].*|[/~][\w.@+/-]*|.*(?:os\.environ|process\.env|getenv|\$\{).*|<.*|\{.*|your[_-].*|[^\x20-\x7e]+",
+    re.IGNORECASE,
+)
 
 
 def _kind(match: re.Match[str]) -> str:
     return "password" if match["password"] else "secret"
 
 
-def _plausible(kind: str, value: str, *, quoted: bool) -> bool:
-    """Whether an assigned value is one: most things after ``token:`` are types, calls and counts."""
-    if _HARMLESS.fullmatch(value) or value.startswith("[masked"):
+def _plausible(kind: str, value: str, *, sure: bool) -> bool:
+    """Whether an assigned value is one: most things after ``token:`` are types, calls and counts.
+
+    A password may be any word where we are *sure* that it is a value and no piece of code.
+    """
+    if (
+        len(value) < (4 if kind == "password" else _SHORTEST)
+        or value.startswith("[masked")
+        or _HARMLESS.fullmatch(value)
+    ):
         return False
     if kind == "password":
-        return quoted or (len(value) >= 6 and _mixed(value))
+        return sure or (len(value) >= 6 and _mixed(value))
     return _random(value)
 
 
@@ -185,7 +337,12 @@ def _mixed(value: str) -> bool:
 
 def _random(value: str) -> bool:
     """Long, of several kinds of characters, and without much repetition: 3 bits of entropy a character and more."""
-    if len(value) < 16 or not re.search(r"[0-9]", value) or not re.search(r"[A-Za-z]", value):
+    if (
+        len(value) < _SHORTEST
+        or len(set(value)) < 8
+        or not re.search(r"[0-9]", value)
+        or not re.search(r"[A-Za-z]", value)
+    ):
         return False
     if re.fullmatch(r"[A-Za-z_.]+[0-9]{0,2}", value):  # a name with a number
         return False
@@ -193,5 +350,10 @@ def _random(value: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= 3.0
 
 
-def _preview(value: str) -> str:
-    return f"{value[:4] if len(value) >= 20 else ''}… ({len(value)} characters)"
+def _user_and_password(value: str) -> bool:
+    """Whether it is base64 of ``user:password``, as HTTP's basic scheme has it."""
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return data.isascii() and data.decode("ascii", "replace").isprintable() and 0 < data.find(b":") < len(data) - 1

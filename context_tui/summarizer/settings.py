@@ -6,7 +6,8 @@ the folder that the system has for it (``~/.config/context-tui`` on Linux)::
     [summarizer.anthropic]
     model = "claude-haiku-4-5"
     base_url = "http://localhost:8080"
-    read_timeout = 600
+    read_timeout = 600      # seconds without a byte until the server counts as hung
+    total_timeout = 3600    # seconds until the call is given up
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from urllib.parse import urlsplit
 from platformdirs import user_config_path
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, Endpoint, Key, Kind
+from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key, Kind
+from context_tui.summarizer.proxy import proxy_for
 
 __all__ = ["Endpoint", "config_path", "resolve"]
 
 _MODELS: Mapping[Kind, str] = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5-mini"}
 _URLS: Mapping[Kind, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
-_FILE_KEYS = ("model", "base_url", "read_timeout")
+_FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
 
 
@@ -42,6 +44,8 @@ def resolve(
 ) -> Endpoint:
     """The endpoint that flags, environment and configuration file name together.
 
+    An address that is named but empty is an error: it was meant to be another one than the service's own.
+
     Args:
         kind: ``anthropic`` or ``openai``.
         model: the flag, if given.
@@ -50,27 +54,32 @@ def resolve(
         config: the configuration file; by default the one that the environment names.
 
     Raises:
-        SummarizerError: an unknown kind, an unusable URL, key or file, or no key for a service that wants one.
+        SummarizerError: an unknown kind, an empty or unusable URL, model, proxy, key or file, or no key for a service
+            that wants one.
     """
     if kind not in get_args(Kind):
-        raise SummarizerError(f"no summarizer is called {kind!r}; there are {', '.join(get_args(Kind))}")
+        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(get_args(Kind))}")
     chosen: Kind = "anthropic" if kind == "anthropic" else "openai"
     environ = os.environ if environ is None else environ
     filed = _from_file(config, environ).get(chosen, {})
     prefix = chosen.upper()
-    named_url = base_url or _variable(environ, f"{prefix}_BASE_URL") or filed.get("base_url")
+    if model is not None and not model.strip():
+        raise SummarizerError("the name of the model is empty; give one, or leave --model out")
+    named_url = _named_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
     url = _checked_url(named_url or _URLS[chosen])
     variable, key = _key(chosen, environ)
     if key is None and named_url is None:
         wanted = " or ".join(reversed(KEY_NAMES[chosen]))
-        raise SummarizerError(f"no key for {_URLS[chosen]}: set {wanted}, or name another server by its base URL")
+        raise SummarizerError(f"no key for {_URLS[chosen]}; set {wanted}, or give another server with --base-url")
     return Endpoint(
         kind=chosen,
         base_url=url,
         model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or _MODELS[chosen],
         key=key,
         read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
+        total_timeout=float(filed.get("total_timeout", TOTAL_TIMEOUT)),
         bearer=variable != "ANTHROPIC_API_KEY" and key is not None,
+        proxy=proxy_for(url, environ),
     )
 
 
@@ -79,6 +88,17 @@ def config_path(environ: Mapping[str, str]) -> Path:
     if named := environ.get("CONTEXT_TUI_CONFIG"):
         return Path(named)
     return user_config_path("context-tui", appauthor=False) / "config.toml"
+
+
+def _named_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
+    """The address that the flag or else the variable names; nothing when neither is given."""
+    for name, url in (("--base-url", flag), (variable, environ.get(variable))):
+        if url is not None:
+            if not url.strip():
+                remedy = f"give an address like http://localhost:8080, or leave {name} out"
+                raise SummarizerError(f"{name} is empty; {remedy}")
+            return url
+    return ""
 
 
 def _variable(environ: Mapping[str, str], name: str) -> str:
@@ -91,7 +111,7 @@ def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
         if value := _variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.
             if not (value.isascii() and value.isprintable()):
-                raise SummarizerError(f"{name} holds characters that no key has; set it again")
+                raise SummarizerError(f"{name} contains characters that are invalid in a key; set it again")
             return name, Key(value)
     return "", None
 
@@ -104,9 +124,11 @@ def _checked_url(url: str) -> str:
         valid = False
         parts = urlsplit("")
     if "@" in parts.netloc or ("@" in url and not valid):  # perhaps a password: not to be repeated
-        raise SummarizerError("the base URL holds a user or a password; leave it out, keys come from the environment")
+        raise SummarizerError(
+            "the base URL contains a user or a password; remove it, and set the key in the environment"
+        )
     if not valid or not url.isprintable() or " " in url.strip():
-        raise SummarizerError(f"{url!r} is no base URL; give one like http://localhost:8080")
+        raise SummarizerError(f"invalid base URL {url!r}; use one like http://localhost:8080")
     return url.strip()
 
 
@@ -117,10 +139,12 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if config:
-            raise SummarizerError(f"{path} does not exist; it is named as the configuration file") from None
+            raise SummarizerError(
+                f"the configuration file {path} does not exist; create it, or name another one"
+            ) from None
         return {}
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise SummarizerError(f"{path} cannot be read as TOML ({error}); correct it") from None
+        raise SummarizerError(f"{path} is not valid TOML ({error}); fix it") from None
     for name in data:  # other tables belong to other parts of the program
         if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
             _unknown(path, name, ["summarizer"])
@@ -140,20 +164,20 @@ def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
             raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
             _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
-        if name == "read_timeout":
+        if name in ("read_timeout", "total_timeout"):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-                raise SummarizerError(f"{path}: {where}.{name} is not a number of seconds above 0; correct it")
+                raise SummarizerError(f"{path}: {where}.{name} must be a number of seconds above 0; fix it")
         elif not isinstance(value, str) or not value.strip():
-            raise SummarizerError(f"{path}: {where}.{name} is not a text; put it in quotes")
+            raise SummarizerError(f"{path}: {where}.{name} must be a string; put it in quotes")
 
 
 def _table(path: Path, where: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SummarizerError(f"{path}: {where} is not a table; write [{where}] and one setting a line below it")
+        raise SummarizerError(f"{path}: {where} must be a table; write [{where}], and one setting per line below it")
     return value
 
 
 def _unknown(path: Path, name: str, known: list[str]) -> NoReturn:
     near = get_close_matches(name, known, n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    raise SummarizerError(f"{path}: {name} is not a setting; {hint}")
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
+    raise SummarizerError(f"{path}: unknown setting {name}; {hint}")

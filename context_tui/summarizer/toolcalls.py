@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from context_tui.summarizer.request import Message
-from context_tui.summarizer.wire import blocks_of
+from context_tui.summarizer.request import Message, blocks_of
 
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file")
 _WRITING = frozenset("write edit multiedit multi patch create insert replace update notebookedit delete move".split())

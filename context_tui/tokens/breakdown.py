@@ -11,7 +11,7 @@ from math import inf
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.markers import KODA_COMPACTABLE
-from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
 
 CATEGORIES = (
@@ -88,7 +88,7 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     """The context in parts; *not_in_file* is what :func:`context_tui.tokens.recorded.not_in_file` found."""
     facts, sums = context.facts, measured(context)
     categories = dict.fromkeys(CATEGORIES, 0)
-    categories["system"], categories["tools"] = facts.system_bytes // 4, facts.tools_bytes // 4
+    categories["system"], categories["tools"] = tokens_of_bytes(facts.system_bytes), tokens_of_bytes(facts.tools_bytes)
     categories["not_in_file"] = not_in_file or 0
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
@@ -99,7 +99,7 @@ def breakdown(context: Context, not_in_file: int | None = None) -> Breakdown:
     for message in context.order:
         for block in facts.blocks_of(message):
             body = context.replaced.get(block)
-            tokens = body.size // 4 if body else bytes4(facts, block)
+            tokens = body.tokens if body else bytes4(facts, block)
             categories[category_of(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1

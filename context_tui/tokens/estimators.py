@@ -11,6 +11,8 @@ from collections.abc import Callable
 from context_tui.errors import PlanError
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
+from context_tui.session.sizes import BYTES_PER_TOKEN as BYTES_PER_TOKEN
+from context_tui.session.sizes import tokens_of_bytes as tokens_of_bytes
 
 Estimator = Callable[[Facts, int], int]
 
@@ -23,7 +25,7 @@ def bytes4(facts: Facts, block: int) -> int:
     kind = facts.kind[block]
     if kind == Kind.IMAGE:
         return IMAGE_TOKENS
-    return 0 if kind == Kind.OTHER else facts.size[block] // 4
+    return 0 if kind == Kind.OTHER else facts.size[block] // BYTES_PER_TOKEN
 
 
 def bytes35(facts: Facts, block: int) -> int:
@@ -34,7 +36,7 @@ def bytes35(facts: Facts, block: int) -> int:
 
 
 ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
-_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: lambda size: size // 4, bytes35: lambda size: size * 2 // 7}
+_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: tokens_of_bytes, bytes35: lambda size: size * 2 // 7}
 
 
 def estimator_named(name: str) -> Estimator:

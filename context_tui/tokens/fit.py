@@ -15,7 +15,7 @@ from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
 from context_tui.session.fitting import Content, Factors, content_of, fit, intervals
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import CATEGORIES, category_of
-from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.tokens.estimators import IMAGE_TOKENS, tokens_of_bytes
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import in_file, last_request, not_in_file
 
@@ -178,8 +178,8 @@ def shape_of(context: Context) -> Content:
         if facts.block_flags[row] & BlockFlag.HAS_IMAGE:
             found.images -= 1
         else:
-            found.tokens[-1] -= facts.size[row] // 4
-        found.tokens[-1] += body.size // 4
+            found.tokens[-1] -= tokens_of_bytes(facts.size[row])
+        found.tokens[-1] += body.tokens
     return found
 
 
@@ -191,7 +191,7 @@ def _image_estimate(context: Context) -> int:
             if facts.kind[block] == Kind.IMAGE:
                 total += IMAGE_TOKENS
             elif facts.block_flags[block] & BlockFlag.HAS_IMAGE and block not in context.replaced:
-                total += facts.size[block] // 4
+                total += tokens_of_bytes(facts.size[block])
     return total
 
 
@@ -222,7 +222,7 @@ def suggested(session: Session, context: Context) -> Suggested:
         for block in facts.blocks_of(message):
             category = category_of(facts, message, block)
             body = context.replaced.get(block)
-            tokens = body.size // 4 * factors.result if body else _tokens_of(facts, block, factors)
+            tokens = body.tokens * factors.result if body else _tokens_of(facts, block, factors)
             if tokens is None:
                 unsized.add(category)
                 continue
@@ -235,7 +235,8 @@ def suggested(session: Session, context: Context) -> Suggested:
         if drop.explained_by == Explanation.THINKING and context.epoch_start < drop.message < context.at
     )
     share["thinking"] = max(share["thinking"] - gone, 0.0)
-    share["system"], share["tools"] = facts.system_bytes // 4 * factors.text, facts.tools_bytes // 4 * factors.call
+    share["system"] = tokens_of_bytes(facts.system_bytes) * factors.text
+    share["tools"] = tokens_of_bytes(facts.tools_bytes) * factors.call
     share["tool_use"] += factors.each * (row - _first_request(facts, context))
     rest = facts.requests[row].context + appended - sum(share.values())
     if rest < -0.05 * facts.requests[row].context:
@@ -251,9 +252,6 @@ def _tokens_of(facts: Facts, block: int, factors: Factors) -> float | None:
         return factors.image
     if kind == Kind.THINKING:
         text = facts.text_bytes[block]
-        return text // 4 * factors.thinking + (size - text) // 4 * factors.signature
-    return (
-        size
-        // 4
-        * {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}.get(Kind(kind), factors.text)
-    )
+        return tokens_of_bytes(text) * factors.thinking + tokens_of_bytes(size - text) * factors.signature
+    shares = {Kind.TOOL_USE: factors.call, Kind.TOOL_RESULT: factors.result, Kind.OTHER: 0.0}
+    return tokens_of_bytes(size) * shares.get(Kind(kind), factors.text)

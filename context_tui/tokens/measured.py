@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import accumulate
+from typing import TypeVar
 
-from context_tui.session.context import Context, once
-from context_tui.session.facts import Kind, MessageFlag, Role
-from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.session.context import Context, once, removed
+from context_tui.session.facts import Kind, MessageFlag, Role, begins_turn
+from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS, bytes4
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,13 @@ class Results:
 
 
 class Measured:
-    """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates."""
+    """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
+
+    ``reshaped`` says that it differs from the context it was made of by more than other bodies of results.
+    """
 
     def __init__(self, context: Context) -> None:
-        self.context = context
+        self.context, self.reshaped = context, False
         self._base = measured(context.base) if context.base is not None else None
         self.tokens, self.results = self._counted() if self._base is None else self._adjusted(self._base)
         self.prefix = list(accumulate(self.tokens, initial=0))
@@ -45,12 +51,12 @@ class Measured:
             while row >= 0:
                 what = kind[row]
                 if what == result:
-                    tokens = size[row] // 4 if row not in replaced else replaced[row].size // 4
+                    tokens = size[row] // BYTES_PER_TOKEN if row not in replaced else replaced[row].tokens
                     positions.append(position)
                     blocks.append(row)
                     sizes.append(tokens)
                 else:
-                    tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // 4
+                    tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
                     if what == use:
                         self._use_of_call[calls[row]] = row
                 total += tokens
@@ -62,27 +68,50 @@ class Measured:
         """The same from those of the same messages with fewer bodies replaced."""
         replaced, results = self.context.replaced, base.results
         sums, sizes = base.tokens.copy(), list(results.tokens)
+        found = 0
         for number, row in enumerate(results.block):
             if row in replaced:
-                tokens = replaced[row].size // 4
+                found += not replaced[row].removed
+                tokens = replaced[row].size // BYTES_PER_TOKEN
                 sums[results.position[number]] += tokens - sizes[number]
                 sizes[number] = tokens
-        return sums, Results(results.position, results.block, sizes)
+        self.reshaped = found < len(replaced)
+        if not self.reshaped:
+            return sums, Results(results.position, results.block, sizes)
+        self._adjust_others(base, sums)  # calls, texts and thinking too
+        rows = zip(results.position, results.block, sizes, strict=True)
+        left = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
+        return sums, Results(*zip(*left, strict=True)) if left else Results((), (), ())
+
+    def _adjust_others(self, base: Measured, sums: list[int]) -> None:
+        """Take what stands in place of other blocks than results into the sums of their messages."""
+        facts, before = self.context.facts, base.context.replaced
+        for row, body in self.context.replaced.items():
+            position = base.position_of.get(facts.block_message[row])
+            if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
+                earlier = before.get(row)
+                sums[position] += body.tokens - (earlier.tokens if earlier else bytes4(facts, row))
 
     @property
     def total(self) -> int:
         """Tokens of the whole context."""
         return self.prefix[-1]
 
-    # Other bodies change none of these.
+    # Other bodies of results change none of these.
 
     @cached_property
     def turn_starts(self) -> list[int]:
         """Positions at which a turn starts, ascending."""
         if self._base is not None:
-            return self._base.turn_starts
+            starts = self._base.turn_starts
+            return [each for each in starts if self._begins_turn(each)] if self.reshaped else starts
         flags, start = self.context.facts.flags, MessageFlag.TURN_START
         return [position for position, message in enumerate(self.context.order) if flags[message] & start]
+
+    def _begins_turn(self, position: int) -> bool:
+        """Whether what was typed in a message is still there."""
+        facts = self.context.facts
+        return any(begins_turn(facts, row) for row in self.context.blocks_of(self.context.order[position]))
 
     @cached_property
     def assistants(self) -> list[int]:
@@ -96,7 +125,10 @@ class Measured:
     def tool_of_call(self) -> dict[int, str]:
         """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
         if self._base is not None:
-            return self._base.tool_of_call
+            gone = removed(self.context) if self.reshaped else frozenset()
+            calls = {self.context.facts.call[row] for row in gone if self.context.facts.kind[row] == Kind.TOOL_USE}
+            found = self._base.tool_of_call
+            return {call: tool for call, tool in found.items() if call not in calls} if calls else found
         return {call: self.context.facts.tool_name(block) for call, block in self._use_of_call.items()}
 
     @cached_property
@@ -111,3 +143,16 @@ class Measured:
 def measured(context: Context) -> Measured:
     """The sums of *context*; computed once."""
     return Measured(context)
+
+
+def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
+    """*compute*, where it looks at no body of a result: one answer for all contexts that differ by these only."""
+    kept = once(compute)
+
+    @wraps(compute)
+    def shared(context: Context) -> T:
+        while context.base is not None and not measured(context).reshaped:
+            context = context.base
+        return kept(context)
+
+    return shared

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Usage
 from context_tui.session.session import Session
+from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 
 
@@ -35,7 +36,7 @@ def recorded_usage(context: Context) -> Usage | None:
 
 def in_file(facts: Facts) -> int:
     """Estimated tokens of the system prompt and the tool schemas, as far as they are in the file."""
-    return facts.system_bytes // 4 + facts.tools_bytes // 4
+    return tokens_of_bytes(facts.system_bytes) + tokens_of_bytes(facts.tools_bytes)
 
 
 def not_in_file(session: Session, at: int | None = None) -> int | None:

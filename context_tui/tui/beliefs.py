@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from context_tui.errors import PlanError
+from context_tui.policies.base import Policy
+from context_tui.policies.registry import runtimes
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
@@ -14,15 +18,40 @@ TURN = 500
 """Moments after which a thread gives the screen its turn."""
 
 
+class Series:
+    """What one runtime believes, by message: tokens (-1: it knows none), and by what (-1: it was not asked)."""
+
+    def __init__(self, length: int) -> None:
+        self.tokens, self._by = array("q", [-1]) * length, array("i", [-1]) * length
+        self._sources: list[str] = []
+
+    def take(self, policy: Policy, state: RuntimeState) -> None:
+        """Ask what it believes at a moment."""
+        try:
+            belief = policy.believed(state)
+        except PlanError:
+            return
+        if belief is not None:
+            if belief.source not in self._sources:
+                self._sources.append(belief.source)
+            self._by[state.at] = self._sources.index(belief.source)
+            self.tokens[state.at] = -1 if belief.tokens is None else belief.tokens
+
+    def words(self, runtime: str, message: int) -> str:
+        """What it believes before a message; empty where it was not asked."""
+        if self._by[message] < 0:
+            return ""
+        much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "nothing"
+        return f"{much} by {runtime} ({self._sources[self._by[message]]})"
+
+
 @dataclass(frozen=True)
 class Beliefs:
-    """Tokens by message, -1 where there is none: baseline plus delta, and input tokens of the last reply."""
+    """The series of each runtime."""
 
     facts: Facts
     length: int
-    believed: array[int]
-    read: array[int]
-    recorded: array[int]
+    by_runtime: dict[str, Series] = field(default_factory=dict)
 
     def knows(self, session: Session, message: int) -> bool:
         """Whether this says all there is about a message; a session that has grown since has the same beginning."""
@@ -30,28 +59,21 @@ class Beliefs:
 
     def words(self, message: int) -> str:
         """What was believed before a message; empty where no model was called."""
-        if not 0 <= message < self.length or self.believed[message] < 0:
+        if not 0 <= message < self.length:
             return ""
-        how = "last recorded + estimate" if self.recorded[message] else "an estimate, as nothing was recorded before it"
-        seen = self.read[message]
-        sdk = (
-            f"{seen:,} by agent-sdk (input tokens of the last reply)"
-            if seen >= 0
-            else "nothing by agent-sdk (no reply)"
-        )
-        return f"believed before it: {self.believed[message]:,} by defect ({how}), {sdk}"
+        each = filter(None, (series.words(runtime, message) for runtime, series in self.by_runtime.items()))
+        words = ", ".join(each)
+        return f"believed before it: {words}" if words else ""
 
 
 def beliefs_of(session: Session, pause: float = 0.0) -> Beliefs:
-    """The whole series, in a time that grows with the session; *pause* is slept now and then, for threads."""
-    length = len(session)
-    believed, read, recorded = (array("q", [-1]) * length for _ in range(3))
+    """All series, in a time that grows with the session; *pause* is slept now and then, for threads."""
+    length, policies = len(session), runtimes()
+    found = {runtime: Series(length) for runtime in policies}
     for number, state in enumerate(runtime_states(session, frozenset({"before_call"}))):
         if pause and number % TURN == 0:
             time.sleep(pause)
         if state.at < length:
-            believed[state.at] = state.believed
-            recorded[state.at] = state.recorded is not None
-            if state.input_tokens is not None:
-                read[state.at] = state.input_tokens
-    return Beliefs(session.facts, length, believed, read, recorded)
+            for runtime, series in found.items():
+                series.take(policies[runtime], state)
+    return Beliefs(session.facts, length, found)

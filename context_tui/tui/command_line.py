@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
-from context_tui.policies.koda_microcompact import KodaMicrocompact
-from context_tui.policies.values import assignments
+from context_tui.policies.parameters import assignments
+from context_tui.policies.registry import POLICIES
 from context_tui.tui.view import View
 
 
@@ -26,7 +26,7 @@ def command_line(view: View) -> str:
 
 
 def _waits(view: View) -> bool:
-    """Whether koda's trigger does not fire here: the screen plans all the same, the command only when told to."""
+    """Whether a policy waits for its trigger here: the screen plans all the same, the command only when told to."""
     plan = view.plan
     steps = (plan.steps or (plan,)) if plan else ()
-    return any(step.policy == KodaMicrocompact.name and not step.trigger.fires for step in steps)
+    return any(POLICIES[step.policy].needs_trigger and not step.trigger.fires for step in steps)

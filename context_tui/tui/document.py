@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
+from context_tui.session.bodies import text_in
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.images import describe_image
-from context_tui.tui.marks import ABOUT, Mark
+from context_tui.tui.marks import ABOUT, PARTS, Mark
 from context_tui.tui.screens.reading import Part
 from context_tui.tui.text import call_line, line, result_text
 from context_tui.tui.view import Spot
@@ -75,24 +77,37 @@ def _fate(subject: Subject) -> Iterator[Part]:
     if mark.word == "kept" and not mark.reason:
         return
     about = ABOUT.get(mark.word, "")
-    reason = mark.reason.partition(": ")[2] or mark.reason
     if mark.word in ("kept", "protected"):
-        yield Part(f"kept: {reason}", "kept")
+        yield Part(f"kept: {mark.reason}", "kept")
     elif mark.word in ("before", "after"):
         yield Part(mark.reason, "muted")
     else:
-        yield Part(f"{mark.glyph} {about}: {reason}" if reason != about else about, mark.word)
-    change = subject.plan.changes.get(subject.spot.block) if subject.plan else None
-    if change and mark.word in ("cleared", "truncated"):
+        yield Part(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.word)
+    changed = list(_changed(subject))
+    for row, change in changed:
         body = change.body.text
-        if body is None and change.render and subject.spot.block in subject.rows and subject.blocks:
-            body = change.render(subject.blocks[subject.rows.index(subject.spot.block)].get("content"))
-        yield Part(f"after, {change.body.size // 4:,} tokens est.", "heading")
-        yield from _text(body or "", "after", subject.limit)
+        if body is None and change.render and row in subject.rows and subject.blocks:
+            body = change.render(text_in(subject.blocks[subject.rows.index(row)]))
+        what = "nothing" if change.body.removed else f"{change.body.tokens:,} tokens est."
+        of = "" if subject.spot.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
+        yield Part(f"after{of}, {what}", "heading")
+        yield from _text(body or "", "after", subject.limit) if not change.body.removed else ()
         yield Part("")
-        yield Part("before", "heading")
-    else:
-        yield Part("")
+    yield Part("before", "heading") if changed else Part("")
+
+
+def _changed(subject: Subject) -> Iterator[tuple[int, Change]]:
+    """The changed blocks of what is shown: a result, or the others of a message; none where it goes as a whole."""
+    plan, facts = subject.plan, subject.session.facts
+    if plan is None or subject.mark.word not in ("cleared", "truncated", "dropped"):
+        return
+    rows = [subject.spot.block] if subject.spot.block >= 0 else subject.rows
+    if plan.verdict(subject.spot.message).verdict != "kept":
+        return
+    for row in rows:
+        change = plan.changes.get(row)
+        if change and (subject.spot.block >= 0 or facts.kind[row] != Kind.TOOL_RESULT):
+            yield row, change
 
 
 def _block(subject: Subject, row: int, block: Block) -> Iterator[Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from context_tui.compaction.plan import PAST
+from context_tui.compaction.verdicts import PAST
 from context_tui.session.facts import Kind
 from context_tui.tokens.breakdown import category_of
 from context_tui.tui.filters import Filter
@@ -26,10 +26,11 @@ def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool) -> array[i
 def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range:
     """The rows that are looked at: all, or those that the plan changes where only these can match."""
     plan = marker.plan
-    if plan and wanted.verdict in ("cleared", "truncated") and not plan.cut:
+    if plan and wanted.verdict in PAST.values() and not plan.dropped:
         facts = plan.context.facts
         changed = [b for b, change in plan.changes.items() if PAST[change.action] == wanted.verdict]
-        return sorted(rows.row_of(facts.block_message[block], block) for block in changed)
+        places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE) for b in changed)
+        return sorted({rows.row_of(message, block) for message, block in places})
     return range(len(rows))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.verdicts import PROTECTED
 from context_tui.session.context import Context
 from context_tui.session.epochs import epoch_at
-from context_tui.session.facts import MessageFlag
+from context_tui.session.facts import Kind, MessageFlag
 from context_tui.tokens.measured import measured
 
 
@@ -33,13 +34,22 @@ GLYPHS = {
     "gone": ".",
 }
 ABOUT = {
-    "cleared": "the result would be cleared",
-    "truncated": "the result would be cut short",
+    "cleared": "would be cleared",
+    "truncated": "would be cut short",
     "summarised": "a summary would stand in its place",
     "dropped": "would be dropped",
     "protected": "kept, as it is recent",
     "gone": "gone from this context",
 }
+PARTS = {
+    Kind.TEXT: "text",
+    Kind.THINKING: "thinking",
+    Kind.TOOL_USE: "call",
+    Kind.TOOL_RESULT: "result",
+    Kind.IMAGE: "image",
+    Kind.OTHER: "block",
+}
+"""What a part of a message is, in a word."""
 OUTSIDE = {
     "start": "not in this context",
     "compaction": "not in this context: it was compacted away before",
@@ -47,7 +57,6 @@ OUTSIDE = {
     "unsent": "not in this context: it was never sent to the model",
     "after": "not in this context: it comes after the point",
 }
-_RECENT = ("kept: within", "kept: in the tail", "kept: the newest")
 
 
 class Marker:
@@ -66,22 +75,33 @@ class Marker:
         return measured(self.context).position_of.get(message, -1)
 
     def mark(self, message: int, block: int = -1) -> Mark:
-        """The mark of a message, or of its tool result in this row of facts."""
+        """The mark of a message with all but its results, or of its tool result in this row of facts."""
         position = self.position(message)
         if position < 0:
             word = "after" if message >= self.context.at else "before"
             return Mark(GLYPHS[word], word, OUTSIDE[self._why_outside(message)])
         if self.plan is None:
             return NO_MARK
-        row = block if block >= 0 else None
-        verdict = self.plan.verdict_at(position, row)
+        verdict = self.plan.verdict_at(position, block if block >= 0 else None)
         word = verdict.verdict
+        if word == "kept" and block < 0:
+            for changed in self.changed_in(message):
+                part = self.plan.verdict_at(position, changed)
+                what = PARTS[Kind(self.context.facts.kind[changed])]
+                return Mark(GLYPHS.get(part.verdict, "?"), part.verdict, f"its {what}, {part.words}")
         if word == "kept":
             if block in self.context.replaced:
                 word = "gone"
-            elif any(plan.kept(position, row).startswith(_RECENT) for plan in self.plan.steps or (self.plan,)):
+            elif verdict.code in PROTECTED:
                 word = "protected"
-        return Mark(GLYPHS.get(word, "?"), word, verdict.reason)
+        return Mark(GLYPHS.get(word, "?"), word, verdict.words)
+
+    def changed_in(self, message: int) -> list[int]:
+        """The changed blocks of a message that stand in its own row: all but results."""
+        if self.plan is None or not self.plan.changes:
+            return []
+        facts, changes = self.context.facts, self.plan.changes
+        return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]
 
     def _why_outside(self, message: int) -> str:
         """Why a message is not in the context."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import visible
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
@@ -74,10 +75,8 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
         return off
     if left := branches(session, width):
         return left
-    turns = len(measured(context).turn_starts)
-    if view.policy.startswith("defect") and turns < 3 and view.plan and not view.plan.changed:
-        few = "a single turn" if turns == 1 else plural(turns, "turn")
-        return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets it compact (policy 2)"
+    if view.plan and not view.plan.changed and (hint := POLICIES[view.policy].hint(context)):
+        return hint
     if not len(measured(context).results.block):
         return "no tool results in this context: there is nothing that a microcompaction could clear"
     return ""

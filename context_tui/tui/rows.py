@@ -10,7 +10,7 @@ from itertools import accumulate, zip_longest
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
 from context_tui.tui.rules import Rule, rules_of
 
 WHOLE = -1
@@ -86,10 +86,10 @@ class Rows:
                     results.append(row)
                 else:
                     has_rest = True
-                    rest += IMAGE_TOKENS if what == image else 0 if what == other else size[row] // 4
+                    rest += IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
                 row = following[row]
             for row in results:  # a provider wants them before whatever else the message says
-                tokens = size[row] // 4
+                tokens = size[row] // BYTES_PER_TOKEN
                 add_message(message)
                 add_block(row)
                 add_tokens(tokens)

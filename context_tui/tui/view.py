@@ -15,14 +15,13 @@ from typing import Any, NamedTuple
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
-from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import DEFAULT, MANUAL, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tui.filters import EVERYTHING, Filter
-
-CHAIN, MANUAL = "chain", "manual"
 
 
 class Spot(NamedTuple):
@@ -45,7 +44,7 @@ class View:
 
     session: Session
     at: int | None = None
-    policy: str = "defect-microcompact"
+    policy: str = DEFAULT
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     filter: Filter = EVERYTHING
     by_size: bool = False
@@ -110,13 +109,14 @@ class View:
             return [after for each in alone for after in each]
 
     def settings(self, policy: str) -> dict[str, Any]:
-        """The values of a policy that differ from its defaults; a chain runs each policy as it is set here."""
+        """The values of a policy that differ from its defaults; one that runs others runs each as it is set here."""
         values = dict(self.params.get(policy, {}))
-        if policy == CHAIN:
-            names = params_for(POLICIES[CHAIN], values).policies  # type: ignore[attr-defined]
+        chosen = POLICIES[policy]
+        if chosen.nests:
+            names = chosen.runs(params_for(chosen, values))
             options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
             if options:
-                values["options"] = options
+                values[chosen.nests] = options
         return values
 
     @property
@@ -156,7 +156,7 @@ class View:
 
     def applied(self, session: Session) -> View:
         """The view of what applying a plan made of the session; the way back is kept."""
-        params = {name: values for name, values in self.params.items() if name != MANUAL}
+        params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
         return View(session, policy=self.policy, params=params, undo=(*self.undo, self))
 
     def safe(self) -> View:
@@ -208,8 +208,7 @@ def _planned(session: Session, point: int, policy: str, key: str) -> Plan | Plan
 def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
     chosen = POLICIES[policy]
     try:
-        plan = chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _moment(session, point))
-        return replace(plan, session=session)
+        return chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _moment(session, point))
     except PlanError as error:
         return error
 

@@ -17,7 +17,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import format_of, open_session
-from context_tui.policies.registry import plan
+from context_tui.policies.planning import plan
 from context_tui.session.facts import MessageFlag, Role, Usage
 from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
 from tests.formats.histories import columns, few, opened, scanner_of

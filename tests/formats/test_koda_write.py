@@ -14,7 +14,7 @@ from context_tui.compaction.apply import apply
 from context_tui.exporting import export
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import open_session
-from context_tui.policies.registry import plan
+from context_tui.policies.planning import plan
 from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
 from context_tui.session.memory import from_messages
 from tests.formats.histories import few, histories, measures, written

@@ -22,7 +22,9 @@ from context_tui.exporting import export, suggested_path, writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.policies.base import Params
-from context_tui.policies.registry import POLICIES, params_for, plan_with
+from context_tui.policies.parameters import params_for
+from context_tui.policies.planning import plan_with
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.triggers import fires, first_trigger
 from context_tui.session.session import Session
@@ -171,7 +173,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
             _along(session, plan)
         summary = "What happened."
         if plan.summarises and dice.random() < 0.1:
-            prepared = prepare(plan, mask=dice.random() < 0.2)
+            prepared = prepare(plan, mask_secrets=dice.random() < 0.2)
             summary = extract(prepared.head, prepared.previous) or summary
         after = attempt(apply, session, plan, summary)
         if after is not None and plan.changed:

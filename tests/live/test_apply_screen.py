@@ -8,9 +8,9 @@ import time
 import pytest
 from textual.widgets import Static
 
-from context_tui.policies.registry import plan
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.summarizer.prompt import DEFECT_SECTIONS
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply.face import Phase
 from context_tui.tui.screens.reading import ReadingPane
@@ -81,7 +81,7 @@ async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start:
         assert "broke before" in status(app)
         assert "what had come until then" in summary(app)
         await pilot.press("r")
-        await until(pilot, lambda: "refuses the connection" in status(app))
+        await until(pilot, lambda: "refused the connection" in status(app))
 
 
 async def test_a_wrong_key_is_told(plain: LiveServer) -> None:

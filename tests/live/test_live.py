@@ -6,18 +6,19 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from context_tui.summarizer.checks import check
+from context_tui.policies import agent_sdk_compact, defect_compact
+from context_tui.summarizer.checks import check_summary
 from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key, Kind
-from context_tui.summarizer.events import Event, Text
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.prompt import DEFECT_SECTIONS, SDK_SECTIONS, agent_sdk_request, defect_request
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizing import request_of
 
 from .conftest import KEY, LiveServer, StartServer
 
@@ -106,9 +107,10 @@ def cancelled_after(asked: Endpoint, request: SummaryRequest, wait: float | None
 
 
 def test_a_real_summary_streams(start: StartServer) -> None:
-    for make, names in ((defect_request, DEFECT_SECTIONS), (agent_sdk_request, SDK_SECTIONS)):
+    for prompt in (defect_compact.PROMPT, agent_sdk_compact.PROMPT):
+        names = prompt.sections
         server = start("--grammar", headings(*names))
-        request = defect_request(HEAD, "old", [], 400) if make is defect_request else agent_sdk_request(HEAD, 400)
+        request = request_of(replace(prompt, max_tokens=400), HEAD, "old")
         for kind in KINDS:
             times: list[float] = []
             started = time.monotonic()
@@ -120,7 +122,7 @@ def test_a_real_summary_streams(start: StartServer) -> None:
             assert summary.usage.context_tokens > 50
             assert (summary.usage.output_tokens or 0) > 20
             assert summary.model
-            for result in check(summary.text, HEAD, summary.usage, summary.stop_reason, request.sections, 400):
+            for result in check_summary(summary.text, HEAD, summary.usage, summary.stop_reason, request.sections, 400):
                 assert result.ok or result.name in ("smaller", "no loop"), result
 
 
@@ -177,7 +179,7 @@ def test_a_server_that_hangs(start: StartServer, kind: Kind) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys(plain: LiveServer, kind: Kind) -> None:
     assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=Key("sk-wrong"))))
-    assert "wants a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
+    assert "requires a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     assert call(endpoint(plain, kind), short).text.startswith("Hello ")
     if kind == "anthropic":
@@ -205,4 +207,4 @@ def test_the_next_endpoint_is_asked(plain: LiveServer) -> None:
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     summary = asyncio.run(summarize_with_fallback([absent, endpoint(plain, "openai")], short))
     assert summary.text.startswith("Hello ")
-    assert "127.0.0.1:9 refuses the connection" in summary.notes[0]
+    assert "127.0.0.1:9 refused the connection" in summary.notes[0]

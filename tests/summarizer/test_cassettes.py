@@ -18,10 +18,9 @@ from context_tui.summarizer.anthropic import AnthropicDecoder
 from context_tui.summarizer.client import summarize
 from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.events import Event, Usage
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest
 
 CASSETTES = Path(__file__).parents[1] / "cassettes"
@@ -55,7 +54,7 @@ WELCOME = "Welcome to my humble abode of creative ideas! I'm here to assist you 
 OUTCOMES: dict[str, tuple[Endpoint, str, str]] = {
     "lcpp-badjson": (OPENAI, "server", "500: Internal Server Error"),
     "lcpp-kill": (OPENAI, "disconnected", "broke before the reply was complete"),
-    "lcpp-long": (OPENAI, "empty", "answered with nothing"),
+    "lcpp-long": (OPENAI, "empty", "returned no text"),
     "lcpp-toolong": (OPENAI, "empty", "may be too long"),
     "lit-chat-dead": (OPENAI, "server", "500: litellm.InternalServerError"),
     "lit-chat-kill9": (OPENAI, "error", "reported an error in its reply: litellm.APIConnectionError"),
@@ -80,12 +79,12 @@ OUTCOMES: dict[str, tuple[Endpoint, str, str]] = {
     "xl-messages-ctxfull": (ANTHROPIC, "cut", "after 481 tokens (max_tokens)"),
     "xl-messages-kill9": (ANTHROPIC, "disconnected", "broke before the reply was complete"),
     "xl-messages-nothink": (ANTHROPIC, "summary", "The word wet can have several meanings,,"),
-    "xl-messages-overflow": (ANTHROPIC, "empty", "answered with nothing"),
+    "xl-messages-overflow": (ANTHROPIC, "empty", "returned no text"),
     "xl-messages-think60": (ANTHROPIC, "summary", "If you have any other questions or need,"),
-    "xl-messages-think8": (ANTHROPIC, "thinking_only", "only thought and wrote nothing within 8 tokens"),
+    "xl-messages-think8": (ANTHROPIC, "thinking_only", "wrote only thinking and no summary within 8 tokens"),
     "xl-messages-thinktrunc": (ANTHROPIC, "cut", "after 8 tokens (max_tokens)"),
-    "xl-ping": (ANTHROPIC, "empty", "answered with nothing"),
-    "xl-ping-oai": (OPENAI, "empty", "answered with nothing"),
+    "xl-ping": (ANTHROPIC, "empty", "returned no text"),
+    "xl-ping-oai": (OPENAI, "empty", "returned no text"),
 }
 STREAMS = [name for name in OUTCOMES if load(name).status == 200]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from context_tui.summarizer.checks import Check, check
-from context_tui.summarizer.events import Usage
-from context_tui.summarizer.prompt import DEFECT_SECTIONS
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.summarizer.checks import Check, check_summary
+from context_tui.summarizer.reply import Usage
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix src/auth.py and /srv/app/config/prod.yaml, see https://x.test/a/b/c.html. " * 20},
@@ -53,7 +53,7 @@ GOOD = """\
 
 def checked(summary: str = GOOD, **more: Any) -> dict[str, Check]:
     more = {"usage": Usage(10, None, None, 100), "stop_reason": "end_turn", "sections": DEFECT_SECTIONS, **more}
-    checks = check(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
+    checks = check_summary(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
     return {entry.name: entry for entry in checks}
 
 
@@ -84,7 +84,7 @@ def test_empty() -> None:
     [
         ({"stop_reason": "max_tokens"}, "the model was stopped: max_tokens"),
         ({"stop_reason": "length"}, "the model was stopped: length"),
-        ({"max_tokens": 100}, "100 tokens written, all that were allowed"),
+        ({"max_tokens": 100}, "100 tokens written, which is the limit"),
     ],
 )
 def test_cut(more: dict[str, Any], detail: str) -> None:
@@ -94,7 +94,7 @@ def test_cut(more: dict[str, Any], detail: str) -> None:
 
 def test_a_missing_end_is_a_cut() -> None:
     cut = GOOD.partition("## Relevant")[0]
-    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it breaks off before the last section"}
+    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it stops before the last section"}
 
 
 def test_another_form_is_no_cut() -> None:
@@ -121,7 +121,7 @@ def test_loops() -> None:
 def test_template_text(text: str) -> None:
     assert failed(f"{GOOD}- {text}\n") == {"no template text": f"left in: {text}"}
     said: list[dict[str, Any]] = [*HEAD, {"role": "user", "content": text}]
-    assert all(entry.ok for entry in check(f"{GOOD}- {text}\n", said))  # it is what they talk about
+    assert all(entry.ok for entry in check_summary(f"{GOOD}- {text}\n", said))  # it is what they talk about
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_hostile_text_takes_no_time() -> None:
         "x-" * 30_000,
         "\n" * 50_000,
     ):
-        check(text, HEAD)
+        check_summary(text, HEAD)

@@ -14,13 +14,12 @@ import httpx
 import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.summarizer.client import stream, summarize, summarize_with_fallback
-from context_tui.summarizer.connection import connect
+from context_tui.summarizer.client import connect, stream, summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key
-from context_tui.summarizer.events import Event, Note, ReplyModel, Text
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.reply import Summary
+from context_tui.summarizer.reply import Event, Note, ReplyModel, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
+from context_tui.summarizer.settings import resolve
 
 SECRET = "sk-test-0123456789abcdef"
 ANTHROPIC = Endpoint("anthropic", "http://claude.test", "asked", Key(SECRET))
@@ -285,7 +284,7 @@ def test_status_failures(code: int, body: object, kind: str, words: str) -> None
 
 def test_a_missing_key_is_not_a_wrong_key() -> None:
     without = Endpoint("openai", "http://gpt.test", "m")
-    assert "wants a key (401); set OPENAI_API_KEY" in str(fails(status(401), without))
+    assert "requires a key (401); set OPENAI_API_KEY" in str(fails(status(401), without))
     assert "refused the key (401); check OPENAI_API_KEY" in str(fails(status(401), OPENAI))
 
 
@@ -338,11 +337,11 @@ def in_stream(type_: str, message: str) -> bytes:
         (anthropic_reply("half", "model_context_window_exceeded"), "cut", "model_context_window_exceeded"),
         (anthropic_reply("I cannot", "refusal"), "refusal", "refused"),
         (anthropic_reply("Let me look", "tool_use"), "tool_call", "called a tool"),
-        (anthropic_reply(" \n\t"), "empty", "nothing"),
-        (anthropic_reply("<think>hm</think>\n"), "thinking_only", "only thought"),
-        (anthropic_reply("<think>hm"), "thinking_only", "only thought"),
-        (b"", "empty", "empty answer"),
-        (b": ping\n\n", "empty", "empty answer"),
+        (anthropic_reply(" \n\t"), "empty", "returned no text"),
+        (anthropic_reply("<think>hm</think>\n"), "thinking_only", "wrote only thinking"),
+        (anthropic_reply("<think>hm"), "thinking_only", "wrote only thinking"),
+        (b"", "empty", "empty reply"),
+        (b": ping\n\n", "empty", "empty reply"),
         (in_stream("overloaded_error", "Overloaded"), "overloaded", "Overloaded"),
         (in_stream("api_error", f"{SECRET}\x1b]0;x\n"), "error", "[key]"),
         (in_stream("", "prompt is too long: 9 tokens > 8 maximum"), "too_long", "9 tokens"),
@@ -487,7 +486,7 @@ def test_all_fail() -> None:
     assert caught.value.kind == "auth"
     assert "claude.test is overloaded" in str(caught.value)
     assert "gpt.test refused the key" in str(caught.value)
-    with pytest.raises(SummarizerError, match="no endpoint"):
+    with pytest.raises(SummarizerError, match="no model to ask"):
         asyncio.run(summarize_with_fallback([], REQUEST))
 
 
@@ -501,11 +500,11 @@ def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])
-def test_bad_proxy_settings(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "nonsense://x")
-    with pytest.raises(CallFailed) as caught:
-        asyncio.run(summarize_with_fallback([Endpoint("openai", "http://gpt.test", "m")], REQUEST))
-    assert (caught.value.kind, "proxy" in str(caught.value)) == ("unreachable", True)
+def test_bad_proxy_settings(name: str) -> None:
+    environ = {name: "nonsense://bob:hush@x"}
+    with pytest.raises(SummarizerError, match=f"{name} is not the address of a proxy") as caught:
+        asyncio.run(summarize_with_fallback([resolve("openai", None, "http://gpt.test", environ=environ)], REQUEST))
+    assert "hush" not in str(caught.value)
 
 
 def test_nobody_listens() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
 from context_tui.session.markers import DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.summarizer.extract import LABEL, extract
-from context_tui.summarizer.prompt import DEFECT_SECTIONS
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
 Message = dict[str, Any]

@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from context_tui.summarizer.prompt import (
-    DEFECT_SECTIONS,
-    SDK_SECTIONS,
-    agent_sdk_request,
-    defect_request,
-    transcript,
-)
+from context_tui.policies import agent_sdk_compact, defect_compact
+from context_tui.policies.agent_sdk_compact import transcript
+from context_tui.summarizing import request_of
+
+DEFECT_SECTIONS, SDK_SECTIONS = defect_compact.SECTIONS, agent_sdk_compact.SECTIONS
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix it."},
     {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
 ]
+
+
+def defect_request(head: list[dict[str, Any]], previous: str | None, tools: list[dict[str, Any]]) -> Any:
+    return request_of(defect_compact.PROMPT, head, previous, tools)
+
+
+def agent_sdk_request(head: list[dict[str, Any]]) -> Any:
+    return request_of(agent_sdk_compact.PROMPT, head, None, [{"name": "Read"}])
 
 
 def prompt_of(request: Any) -> str:

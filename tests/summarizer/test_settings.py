@@ -20,6 +20,7 @@ def test_defaults_need_a_key() -> None:
     endpoint = resolve("anthropic", environ={"ANTHROPIC_API_KEY": SECRET})
     assert (endpoint.url, endpoint.host) == ("https://api.anthropic.com/v1/messages", "api.anthropic.com")
     assert (endpoint.model, endpoint.read_timeout, endpoint.bearer) == ("claude-haiku-4-5", 300.0, False)
+    assert (endpoint.total_timeout, endpoint.proxy) == (1800.0, None)
     assert endpoint.key is not None
     assert endpoint.key.reveal() == SECRET
     assert resolve("openai", environ={"OPENAI_API_KEY": SECRET}).url == "https://api.openai.com/v1/chat/completions"
@@ -43,11 +44,12 @@ def test_a_token_goes_before_a_key() -> None:
 def test_precedence(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(
-        "theme = 'dark'\n[summarizer.openai]\nmodel = 'filed'\nbase_url = 'http://filed.test'\nread_timeout = 5\n",
+        "theme = 'dark'\n[summarizer.openai]\nmodel = 'filed'\nbase_url = 'http://filed.test'\n"
+        "read_timeout = 5\ntotal_timeout = 60\n",
         "utf-8",
     )
     filed = resolve("openai", environ={}, config=config)
-    assert (filed.model, filed.host, filed.read_timeout) == ("filed", "filed.test", 5.0)
+    assert (filed.model, filed.host, filed.read_timeout, filed.total_timeout) == ("filed", "filed.test", 5.0, 60.0)
     environ = {"OPENAI_MODEL": "env", "OPENAI_BASE_URL": "http://env.test"}
     named = resolve("openai", environ=environ, config=config)
     assert (named.model, named.host) == ("env", "env.test")
@@ -79,18 +81,19 @@ def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     [
         (
             "[summarizer.openai]\nmodle = 'x'",
-            "summarizer.openai.modle is not a setting; did you mean summarizer.openai.model?",
+            "unknown setting summarizer.openai.modle; did you mean summarizer.openai.model?",
         ),
         ("[summarizer.opnai]\nmodel = 'x'", "did you mean summarizer.openai?"),
         ("[sumarizer.openai]\nmodel = 'x'", "did you mean summarizer?"),
         ("[summarizer.openai]\napi_key = 'hush'", "keys are never read from a file; remove it and set OPENAI_API_KEY"),
         ("[summarizer.anthropic]\nkey = 'hush'", "remove it and set ANTHROPIC_API_KEY"),
-        ("[summarizer.openai]\nread_timeout = 0", "read_timeout is not a number of seconds"),
-        ("[summarizer.openai]\nread_timeout = true", "read_timeout is not a number of seconds"),
-        ("[summarizer.openai]\nmodel = 4", "model is not a text"),
-        ("[summarizer]\nopenai = 'x'", "summarizer.openai is not a table"),
-        ("summarizer = 3", "summarizer is not a table"),
-        ("not toml", "cannot be read as TOML"),
+        ("[summarizer.openai]\nread_timeout = 0", "read_timeout must be a number of seconds"),
+        ("[summarizer.openai]\nread_timeout = true", "read_timeout must be a number of seconds"),
+        ("[summarizer.openai]\ntotal_timeout = '1 h'", "total_timeout must be a number of seconds"),
+        ("[summarizer.openai]\nmodel = 4", "model must be a string"),
+        ("[summarizer]\nopenai = 'x'", "summarizer.openai must be a table"),
+        ("summarizer = 3", "summarizer must be a table"),
+        ("not toml", "is not valid TOML"),
     ],
 )
 def test_mistakes_in_the_file(tmp_path: Path, text: str, words: str) -> None:
@@ -131,27 +134,27 @@ def test_base_urls(kind: str, base: str, url: str) -> None:
     "base", ["localhost:8080", "ftp://h", "http://", "http://h:99999", "http://[::1", "http://a b", "http://h\n/x", "x"]
 )
 def test_what_is_no_base_url(base: str) -> None:
-    with pytest.raises(SummarizerError, match="no base URL") as caught:
+    with pytest.raises(SummarizerError, match="invalid base URL") as caught:
         resolve("openai", base_url=base, environ={})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base", ["http://user:hush@h", "user:hush@h", "http://hush@h"])
 def test_no_password_in_the_url(base: str) -> None:
-    with pytest.raises(SummarizerError, match="holds a user or a password") as caught:
+    with pytest.raises(SummarizerError, match="contains a user or a password") as caught:
         resolve("openai", base_url=base, environ={})
     assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["sk-with\nline", "sk-é", "sk-\x1b[0m"])
 def test_a_key_that_no_header_can_carry(value: str) -> None:
-    with pytest.raises(SummarizerError, match="OPENAI_API_KEY holds characters") as caught:
+    with pytest.raises(SummarizerError, match="OPENAI_API_KEY contains characters") as caught:
         resolve("openai", environ={"OPENAI_API_KEY": value})
     assert "sk-" not in str(caught.value)
 
 
 def test_unknown_kind() -> None:
-    with pytest.raises(SummarizerError, match="'gemini'; there are anthropic, openai"):
+    with pytest.raises(SummarizerError, match="'gemini'; available: anthropic, openai"):
         resolve("gemini", environ={})
 
 

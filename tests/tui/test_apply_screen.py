@@ -14,13 +14,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
-from context_tui.policies.registry import plan
+from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks import Check
+from context_tui.summarizing import choose
 from context_tui.tui.screens.apply import ApplyScreen, Drafts
 from context_tui.tui.screens.apply import screen as module
 from context_tui.tui.screens.apply.face import Phase
-from context_tui.tui.screens.apply.words import check_lines, progress
+from context_tui.tui.screens.apply.words import check_lines, progress, where
 from context_tui.tui.screens.reading import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
 
@@ -88,6 +89,12 @@ async def test_secrets_are_counted_and_masked_unless_told_otherwise(masked: bool
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
     assert (SECRET in json.dumps(server.bodies[0])) is not masked
+
+
+def test_the_proxy_is_told_before_anything_is_sent() -> None:
+    _, made = planned()
+    environ = {"ANTHROPIC_BASE_URL": "http://far.test", "HTTP_PROXY": "proxy.test:3128"}
+    assert "at far.test through the proxy proxy.test:3128" in where(choose(made, "anthropic", environ=environ), None)
 
 
 async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:

@@ -185,10 +185,11 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     assert beliefs.words(1).endswith(
         "by defect (an estimate, as nothing was recorded before it), nothing by agent-sdk (no reply)"
     )
-    added = beliefs.believed[3] - made.facts.requests[0].context
+    believed = beliefs.by_runtime["defect"].tokens[3]
+    added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert beliefs.words(3) == (
-        f"believed before it: {beliefs.believed[3]:,} by defect (last recorded + estimate), "
+        f"believed before it: {beliefs.by_runtime['defect'].tokens[3]:,} by defect (last recorded + estimate), "
         "10 by agent-sdk (input tokens of the last reply)"
     )
     assert not beliefs.knows(session(), 3)

@@ -9,7 +9,9 @@ import pytest
 from textual import on
 from textual.pilot import Pilot
 
-from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.policies.parameters import params_for
+from context_tui.policies.planning import plan
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.tui.widgets.parameters import ParameterPanel
 from tests.tui.tuning import Alone, sample

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.policies.registry import POLICIES, params_for, plan
+from context_tui.policies.parameters import Parameter, parameters_in, params_for, value_of
+from context_tui.policies.planning import plan
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.tui.widgets.controls import Control, controls_of, value_of
+from context_tui.policies.scales import Scale, number, parse, scale_of
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
 from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
 from context_tui.tui.widgets.parameters import fitted
 from context_tui.tui.widgets.setting_paint import columns_for, items, row
-from context_tui.tui.widgets.sliders import Scale, knob_at, number, parse, scale_of, track, value_at
+from context_tui.tui.widgets.sliders import knob_at, track, value_at
 from tests.tui.tuning import sample
 
 UNITS = ("tokens", "bytes", "seconds", "turns", "results", "%")
@@ -158,13 +160,13 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
     session = sample()
     context = session.context_at()
     params = params_for(POLICIES[policy], {})
-    controls = controls_of(policy, params, context, runtime_state_of(context, session.window, len(session)))
+    controls = parameters_in(POLICIES[policy], params, context, runtime_state_of(context, session.window, len(session)))
     names = {control.name for control in controls}
     if policy == "chain":
         assert {"policies", "defect-microcompact.min_clear_tokens", "defect-compact.threshold"} <= names
     else:
         assert names == set(type(params).model_fields)
-    values = {control.name: value_of(params, control.name) for control in controls}
+    values = {control.name: value_of(POLICIES[policy], params, control.name) for control in controls}
     for control in controls:
         value = values[control.name]
         assert value == control.default or policy == "chain"
@@ -177,7 +179,7 @@ def test_what_is_not_set_shows_what_is_derived() -> None:
     session = sample()
     context = session.context_at()
     state = runtime_state_of(context, session.window, len(session))
-    control = controls_of("defect-compact", params_for(POLICIES["defect-compact"], {}), context, state)[0]
+    control = parameters_in(POLICIES["defect-compact"], params_for(POLICIES["defect-compact"], {}), context, state)[0]
     assert (control.name, control.default, control.derived, control.shown(None)) == (
         "threshold",
         None,
@@ -188,15 +190,17 @@ def test_what_is_not_set_shows_what_is_derived() -> None:
 
 def test_a_chain_reads_the_settings_of_its_policies() -> None:
     params = params_for(POLICIES["chain"], {"defect-microcompact.min_clear_tokens": 99})
-    assert value_of(params, "defect-microcompact.min_clear_tokens") == 99
-    assert value_of(params, "defect-compact.compact_ratio") == 0.85
+    assert value_of(POLICIES["chain"], params, "defect-microcompact.min_clear_tokens") == 99
+    assert value_of(POLICIES["chain"], params, "defect-compact.compact_ratio") == 0.85
 
 
 def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     session = sample()
     context = session.context_at()
     state = runtime_state_of(context, session.window, len(session))
-    controls = controls_of("koda-microcompact", params_for(POLICIES["koda-microcompact"], {}), context, state)
+    controls = parameters_in(
+        POLICIES["koda-microcompact"], params_for(POLICIES["koda-microcompact"], {}), context, state
+    )
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
     lines, spots = items(tools.entries, tools.default, 30, 2)
@@ -267,7 +271,7 @@ def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height:
 
 
 def test_a_list_has_no_range() -> None:
-    assert Control("tools", "list", "", "tools", ()).range_words() == ""
+    assert Parameter("tools", "list", "", "tools", ()).range_words() == ""
 
 
 def test_small_differences_are_flat_and_large_ones_are_to_scale() -> None:

@@ -128,13 +128,13 @@ def test_results_that_are_gone_say_how_that_is_known() -> None:
     spot = Spot(made.facts.block_message[row], row)
     for policy in POLICIES:
         view = View(made, at=CLEAR, policy=policy)
-        if view.plan is None or view.plan.cut:
+        if view.plan is None or view.plan.dropped:
             continue
         mark = Marker(view.context, view.plan).mark(*spot)
-        assert (mark.glyph, mark.reason) == (".", "kept: cleared before, inferred from a drop of the recorded size")
+        assert (mark.glyph, mark.reason) == (".", "cleared before, inferred from a drop of the recorded size")
     view = View(micro(eventful())[0], at=CLEAR)
     mark = Marker(view.context, view.plan).mark(*spot)
-    assert (mark.word, mark.reason) == ("gone", "kept: cleared before, recorded")
+    assert (mark.word, mark.reason) == ("gone", "cleared before, recorded")
     earlier = View(made, at=DROP)
     assert Marker(earlier.context, earlier.plan).mark(*spot).word != "gone", "it was there until then"
 

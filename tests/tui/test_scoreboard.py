@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import POLICIES, plan
+from context_tui.policies.planning import plan
+from context_tui.policies.registry import POLICIES
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.scoreboard import Scoreboard, ScoreRow, columns_for, heading, score_line, score_rows
 from tests.tui.tuning import Alone, sample
@@ -84,6 +85,17 @@ async def test_keys_choose(keys: list[str], chosen: list[str]) -> None:
     async with app.run_test(size=(80, 10)) as pilot:
         await pilot.press(*keys)
         assert app.chosen == chosen
+
+
+async def test_digits_choose_the_first_nine_of_any_number() -> None:
+    app = Scores()
+    async with app.run_test(size=(120, 14)) as pilot:
+        app.board.show([ScoreRow(f"policy-{number}-of-a-very-long-name") for number in range(1, 13)], "")
+        await pilot.press("9", "0")
+        assert app.chosen == ["policy-9-of-a-very-long-name"]
+        lines = app.board.render().plain.splitlines()
+        assert lines[9].startswith("▸9 policy-9-of") and lines[10].startswith("   policy-10-of")
+        assert len({line.index("changes") for line in lines[1:]}) == 1, "long names are cut"
 
 
 async def test_a_click_chooses() -> None:

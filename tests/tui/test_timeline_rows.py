@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from pathlib import Path
 
+from context_tui.compaction.plan import Plan
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import Params
+from context_tui.policies.planning import plan_with
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.tui.document import Subject, pieces
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.hunt import Hunt
 from context_tui.tui.listing import listed
@@ -16,7 +23,9 @@ from context_tui.tui.searching import Found, matches
 from context_tui.tui.text import Reader, call_line, kind_word
 from context_tui.tui.view import Spot, View
 from context_tui.tui.widgets.minimap import stretches
+from context_tui.tui.widgets.outcome import does, outcome_of
 from context_tui.tui.widgets.row_paint import clip, fit
+from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import conversation, session
 
 
@@ -169,3 +178,47 @@ def test_matches_are_gone_through_around_the_ends() -> None:
 def test_texts_are_cut_to_cells() -> None:
     assert fit("abc", 5) == "abc  " and fit("日本語", 5) == "日本 "
     assert clip("abcdef", 4) == "abc…" and clip("abc", 4) == "abc " and clip("日本語", 4) == "日 …"
+
+
+def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
+    made = recording().open(tmp_path)
+    plan = plan_with(made, Tidy(), Params())
+    context, facts, rows = made.context_at(), made.facts, rows_of(made)
+    marker = Marker(context, plan)
+    found = {message: marker.mark(message)[:2] for message in context.order}
+    assert (found[0], found[1], found[3], found[9]) == (
+        ("=", "protected"),
+        ("D", "dropped"),
+        ("=", "protected"),
+        ("D", "dropped"),
+    )
+    assert {found[message] for message in (4, 5, 6, 7, 12, 13, 14, 15)} == {("D", "dropped")}
+    assert found[8] == found[11] == (" ", "kept")
+    assert marker.mark(1).reason == "its thinking, 56 tokens become nothing"
+    assert marker.mark(2, facts.call_result[0])[:2] == ("-", "cleared")
+    assert marker.mark(5).reason == "one of messages 4 to 7"
+    assert {line.fate for line in stretches(rows, plan, 0, len(made), 20)} == {
+        "cleared",
+        "dropped",
+        "kept",
+        "truncated",
+    }
+
+    def shown(plan: Plan, verdict: str) -> set[int]:
+        found = listed(rows, Marker(context, plan), Filter(verdict=verdict), False)
+        return {rows.message[row] for row in found or ()}
+
+    assert shown(plan, "cleared") == {2, 10, 18} and shown(plan, "dropped") == {1, *range(4, 8), 9, *range(12, 16), 17}
+    only = replace(plan, dropped=(), inserts=())
+    assert shown(only, "dropped") == {1, 5, 9, 13, 17} and shown(only, "cleared") == {2, 6, 10, 14, 18}
+
+    subject = Subject(made, Spot(1), made.content.blocks(1), marker.mark(1), plan)
+    said = [part.text for part in pieces(subject) if part.look == "heading"]
+    assert said[:3] == ["after of its thinking, nothing", "after of its call, 10 tokens est.", "before"]
+    assert does(outcome_of(plan)) == (
+        "clears 5 of 5 results, changes 10 other blocks, drops 8 of 20 messages, adds 2 messages"
+    )
+    middle = replace(
+        plan, changes={}, kept=lambda position, block: Kept(Code.SMALL, "within the last 3 turns, they say")
+    )
+    assert Marker(context, middle).mark(0).word == "kept", "the code counts, whatever the words are"

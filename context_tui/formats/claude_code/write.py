@@ -19,6 +19,7 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.values import epoch_ms
 from context_tui.formats.writing import LOOKS_TYPED
 from context_tui.losses import Losses
+from context_tui.session.bodies import with_texts
 from context_tui.session.derived import Origin, origin_of
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.jsontext import compact_json, loads, nested_deeper
@@ -31,6 +32,8 @@ LAST_TIME = 253_402_300_799_000
 """The last second of the year 9999."""
 MOST_LEVELS = MAX_DEPTH + 8
 """Levels of a record whose blocks have as many as they may."""
+_MARKS = ("isCompactSummary", "isVisibleInTranscriptOnly")
+"""What makes a record a summary with which a context begins."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
@@ -75,7 +78,7 @@ class _Writer:
             if summary:
                 yield self._boundary()
             if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
-                yield from self._kept(origin, origin.session.content)
+                yield from self._kept(origin, origin.session.content, summary)
             elif summary:
                 yield self._summary(message)
             else:
@@ -163,7 +166,7 @@ class _Writer:
         }
         return self._chained(record)
 
-    def _kept(self, origin: Origin, content: LinesContent) -> Iterator[dict[str, Any]]:
+    def _kept(self, origin: Origin, content: LinesContent, summary: bool) -> Iterator[dict[str, Any]]:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record = self._read(content.line(row))
@@ -176,15 +179,21 @@ class _Writer:
             count = len(records.blocks(known) if part is None else part)
             own = range(ordinal, ordinal + count)
             bodies = {o - ordinal: origin.bodies[o] for o in own if o in origin.bodies} if origin.bodies else {}
-            ordinal += count
+            first, ordinal = ordinal, ordinal + count
+            if bodies and all(bodies.get(at, "") is None for at in range(count)):
+                continue  # nothing of the record is left
+            if bodies and not isinstance(message, dict):  # an attachment: what is left of it is said anew
+                message = {"role": "user", "content": content.blocks(origin.message)[first:ordinal]}
+                record = self._envelope("user") | {"isMeta": True, "message": message}
             if isinstance(message, dict):
                 if isinstance(message.get("usage"), dict):
                     message["usage"] = _zeroed(message["usage"])
                 if bodies:
                     message["content"] = _with_bodies(message["content"], bodies)
                     if "toolUseResult" in record:
-                        record["toolUseResult"] = next(iter(bodies.values()))
-            for name in ("isSidechain", "agentId"):
+                        record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
+            # A summary that does not come first would begin the context anew.
+            for name in ("isSidechain", "agentId", *(() if summary else _MARKS)):
                 record.pop(name, None)
             yield self._chained(record | {"isSidechain": False})
 
@@ -252,8 +261,7 @@ def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _with_bodies(content: list[dict[str, Any]], bodies: dict[int, str]) -> list[dict[str, Any]]:
-    """Record content with other bodies; ordinals count its blocks, as :func:`records.blocks` does."""
-    return [
-        {**block, "content": bodies[ordinal]} if ordinal in bodies else block for ordinal, block in enumerate(content)
-    ]
+def _with_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
+    """Record content with other texts; ordinals count its blocks, as :func:`records.blocks` does."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return with_texts([block for block in blocks if isinstance(block, dict)], bodies)

@@ -13,7 +13,8 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from context_tui.errors import PlanError
-from context_tui.policies.registry import POLICIES, params_for
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.context import context_at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual import work
 
+from context_tui.policies.scales import parse
 from context_tui.session.session import Session
 from context_tui.tui.command_line import command_line
 from context_tui.tui.screens.filters import Choice, FilterScreen
@@ -15,7 +16,6 @@ from context_tui.tui.text import result_text
 from context_tui.tui.view import Spot
 from context_tui.tui.widgets.gauge import window_size
 from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.sliders import parse
 from context_tui.tui.widgets.timeline import Timeline
 
 _NOTES = (

@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import DEFAULT, POLICIES
 from context_tui.sanitize import visible
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
@@ -309,7 +309,7 @@ def _view(session: Session, asked: Asked) -> View:
     if asked.window:
         session = session.with_window(asked.window)
     at = None if asked.at is None else max(asked.at, 0)  # its message may not have been read yet
-    return View(session, at, asked.policy or "defect-microcompact", asked.settings)
+    return View(session, at, asked.policy or DEFAULT, asked.settings)
 
 
 def _trigger_key(view: View) -> object:

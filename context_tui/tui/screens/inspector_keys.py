@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from textual.binding import Binding, BindingType
 
 from context_tui.policies.registry import POLICIES
@@ -25,9 +27,9 @@ KEYS: list[BindingType] = [
             "policy" if number == 1 else f"Policy: {name}",
             f"policy-{number}",
             f"Plan with {name}: {policy.about.partition(': ')[2]}",
-            f"1–{len(POLICIES)}" if number == 1 else None,
+            f"1–{min(len(POLICIES), 9)}" if number == 1 else None,
         )
-        for number, (name, policy) in enumerate(POLICIES.items(), 1)
+        for number, (name, policy) in enumerate(islice(POLICIES.items(), 9), 1)  # digits choose the first nine
     ),
     _key("left", "value(-1)", "value", "value-less", "Lower the selected setting by a step", "←→"),
     _key("right", "value(1)", "Raise value", "value-more", "Raise the selected setting by a step"),

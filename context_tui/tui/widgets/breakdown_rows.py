@@ -122,7 +122,7 @@ def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[
             break  # no block of the other messages is larger than those that were found
         message = context.order[place]
         for row in facts.blocks_of(message):
-            tokens = replaced[row].size // 4 if row in replaced else bytes4(facts, row)
+            tokens = replaced[row].tokens if row in replaced else bytes4(facts, row)
             heapq.heappush(largest, (tokens, -place, message, row))
             if len(largest) > count:
                 heapq.heappop(largest)

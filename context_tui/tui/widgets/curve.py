@@ -8,8 +8,8 @@ from typing import Any
 from textual.content import Content
 from textual.widget import Widget
 
+from context_tui.policies.scales import number
 from context_tui.tui.widgets.draw import BOLD, HUE, LEVELS, MUTED, Run, cells, clip, content, pad
-from context_tui.tui.widgets.sliders import number
 
 FLAT = 0.02
 """The part of the largest value up to which differences are not drawn."""

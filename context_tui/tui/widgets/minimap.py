@@ -14,7 +14,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from context_tui.compaction.plan import PAST, Plan
+from context_tui.compaction.plan import Plan
+from context_tui.compaction.verdicts import PAST
+from context_tui.tokens.measured import measured
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 
@@ -50,8 +52,7 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
                 fates = changed.setdefault(line, {})
                 word = PAST[plan.changes[block].action]
                 fates[word] = fates.get(word, 0) + facts.size[block]
-    boundary = plan.boundary if plan is not None else None
-    head = ("summarised" if plan.insert else "dropped") if plan is not None else ""
+    position_of = measured(plan.context).position_of if plan is not None and plan.dropped else {}
     found = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]
@@ -59,8 +60,8 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
         fate = max(fates, key=lambda word: fates[word]) if fates else "kept"
         if message < first or message >= point:
             fate = "before" if message < first else "after"
-        elif boundary is not None and message < boundary:
-            fate = head
+        elif plan is not None and message in position_of and (action := plan.action_at(position_of[message])):
+            fate = PAST[action]
         found.append(Stretch(sums[end] - sums[start], fate))
     return found
 

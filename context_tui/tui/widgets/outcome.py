@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.plan import BY_HAND, Plan, Trigger
+from context_tui.policies.scales import number
+from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, percent, safe
-from context_tui.tui.widgets.sliders import number
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The totals of a plan: results with another body, messages before the cut, estimated tokens."""
+    """The totals of a plan: results that it changes, other blocks that it does, messages that go, estimated tokens."""
 
     verb: str
     results: int
@@ -29,6 +30,9 @@ class Outcome:
     after: int
     fires: bool
     reason: str = ""
+    summarises: bool = True
+    others: int = 0
+    notes: int = 0
 
     @property
     def saved(self) -> int:
@@ -41,6 +45,7 @@ class Outcome:
         return self.saved / self.before if self.before else 0.0
 
 
+_VERBS = {"clear": "clears", "truncate": "cuts short", "drop": "removes"}
 _kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
 
 
@@ -48,18 +53,23 @@ def outcome_of(plan: Plan) -> Outcome:
     """The totals of a plan; counted once for each."""
     found = _kept.get(plan)
     if found is None:
-        first = next(iter(plan.changes.values()), None)  # a policy does one thing to all of them
-        truncates = first is not None and first.action == "truncate"
+        rows = list(plan.changes)
+        kinds = list(map(plan.context.facts.kind.__getitem__, rows))
+        results = kinds.count(Kind.TOOL_RESULT)
+        first = plan.changes[rows[kinds.index(Kind.TOOL_RESULT)]] if results else None  # it does one thing to all
         found = _kept[plan] = Outcome(
-            "cuts short" if truncates else "clears",
-            len(plan.changes),
+            _VERBS[first.action] if first else "clears",
+            results,
             len(measured(plan.context).results.block),
-            plan.cut,
+            plan.messages_dropped,
             len(plan.context),
             plan.tokens_before,
             plan.tokens_after,
             plan.trigger.fires,
             plan.reason,
+            plan.summarises,
+            len(rows) - results,
+            sum(1 for each in plan.inserts if not each.summary),
         )
     return found
 
@@ -69,16 +79,21 @@ def does(outcome: Outcome) -> str:
     parts = []
     if outcome.results:
         parts.append(f"{outcome.verb} {outcome.results:,} of {plural(outcome.all_results, 'result')}")
+    if outcome.others:
+        parts.append(f"changes {plural(outcome.others, 'other block')}")
     if outcome.cut:
-        parts.append(f"summarises {outcome.cut:,} of {plural(outcome.messages, 'message')}")
+        verb = "summarises" if outcome.summarises else "drops"
+        parts.append(f"{verb} {outcome.cut:,} of {plural(outcome.messages, 'message')}")
+    if outcome.notes:
+        parts.append(f"adds {plural(outcome.notes, 'message')}")
     return ", ".join(parts)
 
 
 def result_parts(outcome: Outcome) -> list[list[Run]]:
     """The result in parts that stay together: what it does, tokens before and after, what is saved."""
-    if not (outcome.results or outcome.cut):
+    if not does(outcome):
         return [[("changes nothing: ", WARN), (outcome.reason or "no reason given", "")]]
-    waiting = " + the summary" if outcome.cut else ""
+    waiting = " + the summary" if outcome.cut and outcome.summarises else ""
     return [
         [(does(outcome), BOLD)],
         [("est. ", MUTED), (f"{outcome.before:,} → ", ""), (f"{outcome.after:,}", BOLD), (waiting, MUTED)],
@@ -88,7 +103,7 @@ def result_parts(outcome: Outcome) -> list[list[Run]]:
 
 def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> list[list[Run]]:
     """Whether it would fire here, why, on which number (where *source* asks for it), and where it would have."""
-    if trigger.source == "you":
+    if trigger.source == BY_HAND:
         return [[(trigger.reason, MUTED)]]
     verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
@@ -116,7 +131,8 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
     for word, before, after in (("result", old.results, new.results), ("message", old.cut, new.cut)):
         if after != before:
             count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            effects.append(count if word == "result" else f"{count} summarised")
+            gone = "summarised" if new.summarises else "dropped"
+            effects.append(count if word == "result" else f"{count} {gone}")
     tokens = new.after - old.after
     if tokens:
         effects.append(f"{'+' if tokens > 0 else '−'}{plural(abs(tokens), 'token')}")

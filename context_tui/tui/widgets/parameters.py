@@ -15,9 +15,10 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
+from context_tui.policies.parameters import Parameter, parameters_in, value_of
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tui.widgets.controls import Control, controls_of, value_of
 from context_tui.tui.widgets.curve import CurveView
 from context_tui.tui.widgets.draw import BAD, MUTED, Run, content, cut, flow
 from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
@@ -149,8 +150,9 @@ class ParameterPanel(Widget):
             plan: what it would do; None where *trouble* says why there is no plan.
             first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
         """
-        controls = controls_of(policy, params, context, state)
-        values = {control.name: value_of(params, control.name) for control in controls}
+        chosen = POLICIES[policy]
+        controls = parameters_in(chosen, params, context, state)
+        values = {control.name: value_of(chosen, params, control.name) for control in controls}
         outcome = outcome_of(plan) if plan else None
         self._compare(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
@@ -196,7 +198,7 @@ class ParameterPanel(Widget):
         now = control.shown(self._values[name])
         return sorted({*values[: CURVE_POINTS - 1], now}) if now is not None else values
 
-    def _control(self, name: str) -> Control | None:
+    def _control(self, name: str) -> Parameter | None:
         return next((control for control in self.rows.controls if control.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:

@@ -13,13 +13,14 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.compaction.plan import Plan
+from context_tui.compaction.plan import BY_HAND, Plan
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent, short
 from context_tui.tui.widgets.outcome import does, outcome_of
 
-NAME = max(map(len, POLICIES))
 SHARE = 5
+MOST_NAME, DIGITS = 24, 9
+"""Cells that a name has at most, and how many policies a digit chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class ScoreRow:
 def score_row(plan: Plan) -> ScoreRow:
     """The line of a plan; what it counts is kept with the plan."""
     outcome = outcome_of(plan)
-    fires = None if plan.trigger.source == "you" else outcome.fires
-    return ScoreRow(plan.policy, fires, does(outcome), outcome.before, outcome.after, plan.cut > 0, "")
+    fires = None if plan.trigger.source == BY_HAND else outcome.fires
+    return ScoreRow(plan.policy, fires, does(outcome), outcome.before, outcome.after, plan.summarises, "")
 
 
 def score_rows(
@@ -66,8 +67,9 @@ def score_rows(
 
 @dataclass(frozen=True)
 class Columns:
-    """Cells of the columns behind the policy's name; those that are 0 are left out."""
+    """Cells of the columns; those that are 0 are left out."""
 
+    name: int
     fires: int
     does: int
     after: int
@@ -77,7 +79,8 @@ class Columns:
 
 def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     """Columns for *width* cells: first what it does, then the tokens, then whether it fires go where it is narrow."""
-    room = width - 3 - NAME - 2 - SHARE
+    name = min(max(len("policy"), *(len(row.policy) for row in rows)), MOST_NAME) if rows else 0
+    room = width - 3 - name - 2 - SHARE
     fires = 7 if room >= 7 else 0
     after = max(11, *(len(f"{row.after:,}") + 2 for row in rows)) if rows else 11
     after = after if room - fires >= after else 0
@@ -87,12 +90,12 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     longest = max((len(row.does) for row in rows), default=0) + 2
     words = min(max(longest, 16), room) if room >= 16 else 0
     room -= words
-    return Columns(fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
+    return Columns(name, fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
 
 
 def heading(columns: Columns, width: int) -> list[Run]:
     """What stands in the columns."""
-    words = "   " + "policy".ljust(NAME)
+    words = "   " + "policy".ljust(columns.name)
     words += "  fires"[: columns.fires].ljust(columns.fires) + "  would"[: columns.does].ljust(columns.does)
     words += "est. after".rjust(columns.after) if columns.after else ""
     return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
@@ -100,8 +103,9 @@ def heading(columns: Columns, width: int) -> list[Run]:
 
 def score_line(digit: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
     """A policy's line in *width* cells."""
-    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit} ", BOLD if current else MUTED)]
-    runs.append((row.policy.ljust(NAME), BOLD if current else ""))
+    number = str(digit) if digit <= DIGITS else " "
+    runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{number} ", BOLD if current else MUTED)]
+    runs.append((short(row.policy, columns.name).ljust(columns.name), BOLD if current else ""))
     if row.trouble:
         return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
     acts = bool(row.does)
@@ -174,8 +178,8 @@ class Scoreboard(Widget, can_focus=True):
             self._choose(min(max(at + rows, 0), len(names) - 1))
 
     def on_key(self, event: events.Key) -> None:
-        """Digits choose."""
-        if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= len(self.rows):
+        """Digits choose the first nine."""
+        if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= min(len(self.rows), DIGITS):
             event.stop()
             self._choose(int(event.character or "0") - 1)
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from context_tui.tui.widgets.controls import Control, Entry
+from context_tui.policies.parameters import Entry, Parameter
+from context_tui.policies.scales import number
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, clip, flow, pad, safe, short
-from context_tui.tui.widgets.sliders import number, track
+from context_tui.tui.widgets.sliders import track
 
 MARK, MIN_TRACK, MAX_TRACK = 2, 7, 34
 
@@ -33,7 +34,7 @@ class Columns:
         return MARK + self.label + 1
 
 
-def columns_for(controls: Sequence[Control], values: dict[str, Any], width: int) -> Columns:
+def columns_for(controls: Sequence[Parameter], values: dict[str, Any], width: int) -> Columns:
     """The columns for these settings in *width* cells; the unit goes first when it is narrow, then names are cut."""
     label = max((cell_len(control.label) for control in controls), default=0)
     value = max((len(value_words(control, values[control.name])) for control in controls if control.scale), default=4)
@@ -48,14 +49,14 @@ def columns_for(controls: Sequence[Control], values: dict[str, Any], width: int)
     return Columns(label, min(room, MAX_TRACK), value, unit)
 
 
-def value_words(control: Control, value: Any) -> str:
+def value_words(control: Parameter, value: Any) -> str:
     """A number's value; one that is derived stands in brackets."""
     if value is None:
         return "none" if control.derived is None else f"({number(control.derived)})"
     return number(value)
 
 
-def row(control: Control, value: Any, columns: Columns, width: int, chosen: bool, typed: str | None) -> list[Run]:
+def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bool, typed: str | None) -> list[Run]:
     """One setting in *width* cells; *typed* is what has been typed for it so far."""
     name = short(control.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if chosen else "  ", f"bold {HUE}"), (name, BOLD if chosen else ""), (" ", "")]
@@ -129,7 +130,7 @@ def marks_words(value: Any) -> str:
     return f"{len(value)}: " + ", ".join(":".join(map(str, mark)) for mark in value)
 
 
-def hint(control: Control, value: Any, error: str) -> list[Run]:
+def hint(control: Parameter, value: Any, error: str) -> list[Run]:
     """What the chosen setting is and may be, or what is wrong with the typed value."""
     if error:
         return [("not taken: ", "bold $text-error"), (error, "$text-error")]
@@ -142,14 +143,14 @@ def hint(control: Control, value: Any, error: str) -> list[Run]:
     return [(about, MUTED), *([(f" ({words})", MUTED)] if words else [])]
 
 
-def below(control: Control, value: Any, item: int, error: str, width: int) -> tuple[list[list[Run]], list[Spot]]:
+def below(control: Parameter, value: Any, item: int, error: str, width: int) -> tuple[list[list[Run]], list[Spot]]:
     """The lines below the rows: the items of a list and where they stand, or what the chosen setting is."""
     if control.kind == "list" and control.entries:
         return items(control.entries, value, width - MARK, item)
     return flow([hint(control, value, error)], width - MARK), []
 
 
-def lines_of(controls: Sequence[Control]) -> list[int | str]:
+def lines_of(controls: Sequence[Parameter]) -> list[int | str]:
     """What stands on each line: the number of a setting, or the policy of a chain that the next ones belong to."""
     lines: list[int | str] = []
     owner = ""

@@ -11,10 +11,11 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.tui.widgets.controls import Control
+from context_tui.policies.parameters import Parameter
+from context_tui.policies.scales import parse
 from context_tui.tui.widgets.draw import MUTED, Run, clip, content, cut, on
 from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, below, columns_for, lines_of, row
-from context_tui.tui.widgets.sliders import parse, value_at
+from context_tui.tui.widgets.sliders import value_at
 
 _TYPED = frozenset("0123456789.,_kKmM%")
 
@@ -54,7 +55,7 @@ class SettingRows(Widget, can_focus=True):
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.ascii = ascii
-        self.controls: list[Control] = []
+        self.controls: list[Parameter] = []
         self.values: dict[str, Any] = {}
         self.row = 0
         self.item = 0
@@ -65,11 +66,11 @@ class SettingRows(Widget, can_focus=True):
         self._typable = False
 
     @property
-    def control(self) -> Control | None:
+    def control(self) -> Parameter | None:
         """The setting on the chosen row."""
         return self.controls[self.row] if self.controls else None
 
-    def show(self, controls: list[Control], values: dict[str, Any]) -> None:
+    def show(self, controls: list[Parameter], values: dict[str, Any]) -> None:
         """Show these settings with their values; the chosen row stays the same setting where it is still there."""
         name = self.control.name if self.control else ""
         names = [control.name for control in controls]
@@ -235,7 +236,7 @@ class SettingRows(Widget, can_focus=True):
         event.prevent_default()
         self.refresh()
 
-    def _take(self, control: Control) -> None:
+    def _take(self, control: Parameter) -> None:
         assert control.scale is not None
         try:
             value = parse(self.typed or "", control.scale.low, control.scale.high, control.optional)

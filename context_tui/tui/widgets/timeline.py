@@ -229,7 +229,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""
         inside = self._marker and block >= 0 and mark.word not in ("before", "after")
         body = self._marker.context.replaced.get(block) if inside and self._marker else None
-        return body.size // 4 if body else self._rows.tokens[row]
+        return body.tokens if body else self._rows.tokens[row]
 
     # Moving
 

@@ -29,10 +29,11 @@ Drafts = dict[tuple[str, str], Draft]
 
 
 def plan_key(session: Session, plan: Plan) -> str:
-    """What makes a plan the same one when it is made anew: session, point, policy, settings and cut."""
+    """What makes a plan the same one when it is made anew: session, point, policy, settings and what is dropped."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
-    return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {plan.cut} {len(plan.changes)}"
+    what = f"{plan.dropped} {len(plan.changes)}"
+    return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {what}"
 
 
 def last_kind(drafts: Drafts, key: str, default: str) -> str:

@@ -75,7 +75,8 @@ class ApplyFace(ModalScreen[Session | None]):
         if self.prepared:
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(words.head_parts(self.plan, self.prepared))
-            pane.border_subtitle = "with secrets masked" if self.prepared.secrets and self.prepared.masked else None
+            hidden = self.prepared.masked and self.prepared.secrets(self.kind)
+            pane.border_subtitle = "with secrets masked" if hidden else None
 
     def _refresh_all(self) -> None:
         """Bring every line up to date with the state."""
@@ -85,8 +86,9 @@ class ApplyFace(ModalScreen[Session | None]):
         asked.update(words.where(self.chosen, self.prepared))
         asked.set_class(wrong, "wrong")
         hidden = self.query_one("#apply-secrets", Static)
-        hidden.update(words.secrets(self.prepared))
-        hidden.set_class(bool(self.prepared and self.prepared.secrets and not self.prepared.masked), "wrong")
+        hidden.update(words.secrets(self.prepared, self.kind))
+        shown = self.prepared and not self.prepared.masked and self.prepared.secrets(self.kind)
+        hidden.set_class(bool(shown), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
         pane = self.query_one("#apply-summary", ReadingPane)
@@ -109,7 +111,7 @@ class ApplyFace(ModalScreen[Session | None]):
             return sanitize("\n\n".join(filter(None, (first, words.kept(self._kept)))))
         if self.phase is Phase.READING:
             return "Reading the head…"
-        host = self.chosen.endpoints[0].host if self.chosen.endpoints else ""
+        host = self.chosen.endpoints[0].destination if self.chosen.endpoints else ""
         if not host:
             text = f"{self._cancelled}; enter writes it again." if self._cancelled else "Enter writes it."
         elif self._cancelled:

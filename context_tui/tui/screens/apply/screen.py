@@ -14,9 +14,8 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.sanitize import sanitize
 from context_tui.session.session import Session
-from context_tui.summarizer.events import Event, Note, Thinking
-from context_tui.summarizer.reply import Reply, Summary
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, objections, prepare, write
+from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
+from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
 from context_tui.tui.screens.apply import words
 from context_tui.tui.screens.apply.background import in_background
 from context_tui.tui.screens.apply.choosing import Choosing
@@ -97,7 +96,7 @@ class ApplyScreen(Choosing):
 
     async def _read(self) -> None:
         try:
-            self.prepared = await in_background(lambda: prepare(self.plan))
+            self.prepared = await in_background(lambda: _prepared(self.plan))
         except (Error, OSError, ValueError) as error:
             self._say(f"✗ the head cannot be read: {error}", "error")
             return
@@ -129,7 +128,7 @@ class ApplyScreen(Choosing):
             case "retry":
                 return phase in (Phase.DONE, Phase.FAILED) and usable
             case "mask":
-                return resting and bool(self.prepared and self.prepared.secrets)
+                return resting and bool(self.prepared and self.prepared.secrets(self.kind))
             case "next_summarizer" | "choose":
                 return resting or phase is Phase.READING
             case "model" | "url":
@@ -258,11 +257,11 @@ class ApplyScreen(Choosing):
         self._done()
 
     def action_accept(self) -> None:
-        """Make the new session; a summary with objections to it has to be accepted twice."""
+        """Make the new session; a summary that fails a blocking check has to be accepted twice."""
         draft = self.draft
         if draft is None or self.prepared is None:
             return
-        wrong = objections(self._checks(draft))
+        wrong = blocking_checks(self._checks(draft))
         if wrong and not self._warned:
             self._warned = True
             self._say(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it all the same", "error")
@@ -271,3 +270,11 @@ class ApplyScreen(Choosing):
             self.dismiss(apply(self.session, self.plan, draft.text))
         except Error as error:
             self._say(f"✗ {error}", "error")
+
+
+def _prepared(plan: Plan) -> Prepared:
+    """What a plan's summary needs; its secrets are counted now, and not while a key waits."""
+    made = prepare(plan)
+    for kind in KINDS:
+        made.secrets(kind)
+    return made

@@ -12,7 +12,8 @@ from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.summarizer.checks import Check
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, kinds
+from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counted
+from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 from context_tui.tui.screens.apply.draft import Draft
 from context_tui.tui.screens.reading import Part
@@ -24,9 +25,13 @@ BLOCK_LENGTH = 4_000
 
 def title(plan: Plan) -> str:
     """What would be done, in a line."""
-    tokens, order = measured(plan.context).prefix[plan.cut], plan.context.order
-    head = f"messages {order[0]} to {order[plan.cut - 1]}" if plan.cut > 1 else f"message {order[0]}"
-    return f"{plan.policy}: {head}, est. {tokens:,} tokens → a summary; {len(order) - plan.cut:,} kept"
+    sums, head = measured(plan.context), plan.head_messages
+    if not head:
+        return plan.policy  # carried out at once
+    tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
+    which = f"messages {head[0]} to {head[-1]}" if len(head) > 1 else f"message {head[0]}"
+    kept = len(plan.context) - plan.messages_dropped
+    return f"{plan.policy}: {which}, est. {tokens:,} tokens → a summary; {kept:,} kept"
 
 
 def choices(kind: str) -> Content:
@@ -47,23 +52,24 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
         return "extract: quotations picked by rules, here; nothing is sent"
     much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
     then = "".join(f", else {other.model}" for other in chosen.endpoints[1:])
-    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].host}{then}")
+    return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
-def secrets(prepared: Prepared | None) -> str:
+def secrets(prepared: Prepared | None, kind: str) -> str:
     """The suspected secrets and whether they are masked."""
     if prepared is None:
         return "reading the head…"
-    if not prepared.secrets:
+    found = prepared.secrets(kind)
+    if not found:
         return "no suspected secrets"
     state = "masked" if prepared.masked else "NOT masked"
-    return f"suspected secrets, {state}: {kinds(prepared)}"
+    return f"suspected secrets, {state}: {counted(found)}"
 
 
 def progress(text: str, thinking: int, seconds: float) -> str:
     """How far the reply is."""
     if text:
-        return f"{seconds:.0f} s · est. {utf8_len(text) // 4:,} tokens"
+        return f"{seconds:.0f} s · est. {tokens_of_bytes(utf8_len(text)):,} tokens"
     if thinking:
         return f"{seconds:.0f} s · thinking, {thinking:,} characters"
     return f"{seconds:.0f} s · waiting for the first token"
@@ -86,7 +92,7 @@ def written_by(draft: Draft) -> str:
     """Who wrote the summary that is shown, and how large it is."""
     took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     changed = " · edited" if draft.edited else ""
-    return f"{draft.by} · est. {utf8_len(draft.text) // 4:,} tokens{took}{changed}"
+    return f"{draft.by} · est. {tokens_of_bytes(utf8_len(draft.text)):,} tokens{took}{changed}"
 
 
 def kept(drafts: Sequence[Draft]) -> str:
@@ -100,8 +106,8 @@ def kept(drafts: Sequence[Draft]) -> str:
 
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:
     """What would be sent, message by message, each block only as far as it can be looked at."""
-    order = plan.context.order[: plan.cut]
-    messages = prepared.request.messages
+    order = plan.head_messages
+    messages = prepared.messages
     numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""

@@ -124,15 +124,15 @@ def test_a_package_that_cannot_be_used_is_said_and_takes_nothing_down(tmp_path: 
     assert run(environ, "inspect", sample).returncode == 0
     listed = run(environ, "formats")
     assert listed.returncode == 0
-    assert "'lost' of the package added cannot be used: ModuleNotFoundError" in listed.stderr
+    assert listed.stderr.startswith("format lost of package added is not used: ModuleNotFoundError")
 
 
 def test_none_takes_the_place_of_another_or_does_less_than_it_must(tmp_path: Path) -> None:
     environ = installed(tmp_path, "class Half:\n    name = 'half'\n", "claude-code = added:Half\nhalf = added:Half")
     broken = json.loads(run(environ, "formats", "--json").stdout)["broken"]
     assert {each["name"]: each["why"] for each in broken} == {
-        "claude-code": "there is one of this name already",
-        "half": "it lacks about, writable, suffixes, sniff, sessions, scanner",
+        "claude-code": "the name is that of a built-in one",
+        "half": "it does not derive from formats.base.Format",
     }
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from context_tui.summarizer import anthropic, openai
 from context_tui.summarizer.anthropic import AnthropicDecoder
-from context_tui.summarizer.events import Event, Failure, ReplyModel, Stop, Text, Thinking, Usage
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.request import Message, SummaryRequest
-from context_tui.summarizer.wire import declared_tools, encode, safe_id
+from context_tui.summarizer.payload import encode
+from context_tui.summarizer.reply import Event, Failure, ReplyModel, Stop, Text, Thinking, Usage
+from context_tui.summarizer.request import Message, SummaryRequest, declared_tools, safe_id
 
 READ = {"name": "Read", "description": "Reads.", "input_schema": {"type": "object", "properties": {"path": {}}}}
 HISTORY: list[Message] = [
@@ -46,8 +46,8 @@ REQUEST = SummaryRequest("Be terse.", HISTORY, [READ], 100)
 
 
 def test_anthropic_body() -> None:
-    body = anthropic.body(REQUEST, "m")
-    assert (body["model"], body["max_tokens"], body["stream"], body["system"]) == ("m", 100, True, "Be terse.")
+    body = anthropic.body(REQUEST)
+    assert (body["max_tokens"], body["stream"], body["system"]) == (100, True, "Be terse.")
     assert body["thinking"] == {"type": "disabled"}
     assert body["tool_choice"] == {"type": "none"}
     assert [tool["name"] for tool in body["tools"]] == ["Read", "mcp_ls"]
@@ -69,8 +69,8 @@ def test_anthropic_body() -> None:
 
 
 def test_openai_body() -> None:
-    body = openai.body(REQUEST, "m")
-    assert (body["model"], body["max_tokens"], body["stream"]) == ("m", 100, True)
+    body = openai.body(REQUEST)
+    assert (body["max_tokens"], body["stream"]) == (100, True)
     assert body["stream_options"] == {"include_usage": True}
     assert body["tool_choice"] == "none"
     function = {"name": "Read", "description": "Reads.", "parameters": READ["input_schema"]}
@@ -88,12 +88,12 @@ def test_openai_body() -> None:
         {"role": "tool", "tool_call_id": other, "content": '[error] {"code":1}'},
         {"role": "user", "content": "Go on.\n\nSummarise."},
     ]
-    assert "max_tokens" not in openai.body(REQUEST, "m", "max_completion_tokens")
+    assert "max_tokens" not in openai.body(REQUEST, "max_completion_tokens")
 
 
 def test_no_tools_means_no_tool_fields() -> None:
     plain = SummaryRequest(None, [{"role": "user", "content": "hi"}], [], 5)
-    for body in (anthropic.body(plain, "m"), openai.body(plain, "m")):
+    for body in (anthropic.body(plain), openai.body(plain)):
         assert not {"tools", "tool_choice", "system"} & body.keys()
 
 
@@ -112,11 +112,11 @@ def test_images_and_unknown_blocks() -> None:
     }
     odd = {"type": "server_tool_use", "name": "web_search", "input": {"q": "x"}}
     request = SummaryRequest(None, [{"role": "user", "content": [image, odd, {"type": "text", "text": " \n"}]}], [], 5)
-    assert anthropic.body(request, "m")["messages"][0]["content"] == [
+    assert anthropic.body(request)["messages"][0]["content"] == [
         {"type": "image", "source": image["source"]},
         {"type": "text", "text": '[server_tool_use] {"name":"web_search","input":{"q":"x"}}'},
     ]
-    parts = openai.body(request, "m")["messages"][0]["content"]
+    parts = openai.body(request)["messages"][0]["content"]
     assert parts[0] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 
 
@@ -126,7 +126,7 @@ def test_lone_surrogates_are_replaced() -> None:
         {"role": "user", "content": "half \ud83d here"},
     ]
     for module in (anthropic, openai):
-        data = encode(module.body(SummaryRequest(None, messages, [], 5), "m"))
+        data = encode(module.body(SummaryRequest(None, messages, [], 5)))
         text = json.dumps(json.loads(data), ensure_ascii=False)
         assert "half ? here" in text
         assert "cut ?" in text

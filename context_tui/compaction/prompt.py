@@ -1,0 +1,37 @@
+"""How a runtime asks for a summary: its prompt, which the policy that it belongs to gives with the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from context_tui.session.session import Message
+
+
+def as_it_is(messages: list[Message]) -> list[Message]:
+    """The messages unprepared."""
+    return messages
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a summarizer is sent besides the head, and how the head is prepared for it.
+
+    Attributes:
+        system: the system prompt.
+        ask: the messages to send, from the prepared head and the body of an earlier summary to update (or None).
+        prepare: the head as it is summarised, before pair repair: long results cut, images named.
+        sections: headings that a complete reply holds, in order; empty when none are asked for.
+        max_tokens: the most that the reply may use.
+        history: whether the head is sent as messages, so that the session's tool schemas go along and its tool pairs
+            are repaired first; else ``ask`` makes text of it.
+        own_model: whether the session's own model is asked when the first one fails.
+    """
+
+    system: str
+    ask: Callable[[list[Message], str | None], list[Message]]
+    prepare: Callable[[list[Message]], list[Message]] = as_it_is
+    sections: tuple[str, ...] = ()
+    max_tokens: int = 8_192
+    history: bool = True
+    own_model: bool = False

@@ -1,0 +1,385 @@
+"""The space of a policy's parameters: what each is and may be, its text there and back, and the values of a range.
+
+Shared by the command line, the panel of settings and sweeps. A parameter of a policy that another one runs is named
+``POLICY.KEY``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from context_tui.errors import PlanError
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.scales import Number, Scale, number, parse, rungs_of, scale_of
+from context_tui.session.context import Context, once
+from context_tui.tokens.measured import measured
+
+MOST_VALUES = 1_000
+"""Values that a range may have."""
+
+
+class Entry(NamedTuple):
+    """Something to tick: its name, and what stands beside it."""
+
+    name: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter; ``kind`` is number, switch, list (names), marks (set in the timeline) or nested (of other policies).
+
+    ``low`` and ``high`` are inclusive, None where there is no bound. The rest is known in a context only: ``scale``
+    ends where nothing would change any more, ``derived`` is what the policy takes where nothing is set, ``entries`` are
+    what a list can hold.
+    """
+
+    name: str
+    kind: str
+    about: str
+    unit: str
+    default: Any
+    low: Number | None = None
+    high: Number | None = None
+    ratio: bool = False
+    optional: bool = False
+    of_window: bool = False
+    scale: Scale | None = None
+    derived: int | None = None
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name without the policy before it."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def owner(self) -> str:
+        """The policy before the name, or nothing."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def type(self) -> str:
+        """The type of its values, as listings name it."""
+        names = {"switch": "boolean", "list": "list", "marks": "list", "nested": "object"}
+        kind = names.get(self.kind, "number" if self.ratio else "integer")
+        return f"{kind} or null" if self.optional else kind
+
+    def shown(self, value: Any) -> Any:
+        """The number that stands for the value: what is derived where nothing is set."""
+        return self.derived if value is None else value
+
+    def range_words(self) -> str:
+        """Unit, range and default, in words."""
+        if self.scale is None:
+            return ""
+        unit = f"{self.unit}, " if self.unit else ""
+        default = "none" if self.default is None else number(self.default)
+        return f"{unit}{number(self.scale.low)} to {number(self.scale.high)}, default {default}"
+
+
+# What there is
+
+
+def parameters_of(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
+    """The parameters of a policy in the order of its fields, then those of the policies that it runs with *params*."""
+    found = [_parameter(name, field) for name, field in policy.Params.model_fields.items()]
+    for name, inner in _inner(policy, params).items() if params is not None else ():
+        found += [_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
+    return found
+
+
+def value_of(policy: Policy, params: BaseModel, name: str) -> Any:
+    """The value of a parameter; ``POLICY.KEY`` is one of a policy that *policy* runs."""
+    owner, _, key = name.rpartition(".")
+    if not owner:
+        return getattr(params, key)
+    options: Mapping[str, Any] = getattr(params, policy.nests).get(owner, {})
+    return options[key] if key in options else POLICIES[owner].Params.model_fields[key].get_default()
+
+
+def _inner(policy: Policy, params: BaseModel) -> dict[str, Policy]:
+    """The policies that a policy runs, as far as there are any of these names."""
+    return {name: POLICIES[name] for name in dict.fromkeys(policy.runs(params)) if name in POLICIES}
+
+
+def _parameter(name: str, field: FieldInfo) -> Parameter:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    unit, default = str(extra.get("unit") or ""), field.get_default()
+    low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
+    types = get_args(field.annotation) or (field.annotation,)
+    kind = "number"
+    if isinstance(default, bool):
+        kind = "switch"
+    elif isinstance(default, tuple) or get_origin(field.annotation) is tuple:
+        kind = "list" if unit in _ENTRIES else "marks"
+    elif isinstance(default, Mapping):
+        kind = "nested"
+    return Parameter(
+        name,
+        kind,
+        field.description or "",
+        unit,
+        default,
+        low,
+        high,
+        ratio=float in types,
+        optional=default is None,
+        of_window=bool(extra.get("of_window")),
+    )
+
+
+# In a context
+
+
+def parameters_in(policy: Policy, params: BaseModel, context: Context, state: RuntimeState) -> list[Parameter]:
+    """The parameters that can be set, with what is known of them in a context: scales, derived numbers, entries."""
+    found = []
+    for each in parameters_of(policy, params):
+        if each.kind == "nested":
+            continue
+        owner = POLICIES[each.owner] if each.owner else policy
+        own = owner.Params(**getattr(params, policy.nests).get(each.owner, {})) if each.owner else params
+        found.append(_in_context(each, owner, own, context, state))
+    return found
+
+
+def _in_context(each: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState) -> Parameter:
+    if each.kind == "list":
+        return replace(each, entries=_ENTRIES[each.unit](context))
+    if each.kind != "number":
+        return each
+    low, high = each.low if each.low is not None else 0, each.high if each.high is not None else max(context.at, 1)
+    if each.unit == "message":
+        low, high = min(context.epoch_start, context.at), context.at
+    derived = policy.derived(each.label, params, context, state)
+    relevant = max(relevant_end(each, context, state), derived or 0, getattr(params, each.label) or 0)
+    scale = scale_of(low, high, each.default if each.default is not None else derived, relevant, each.unit)
+    return replace(each, scale=scale, derived=derived)
+
+
+def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) -> int:
+    """The value beyond which a parameter changes nothing in this context."""
+    sums, unit = measured(context), parameter.unit
+    if unit == "turns":
+        return len(sums.turn_starts) + 1
+    if unit == "results":
+        return len(sums.results.block)
+    if unit == "messages":
+        return len(context)
+    if unit == "tokens" and parameter.of_window:
+        return max(state.window.tokens, state.believed)
+    if unit == "tokens":
+        return _largest(context)[0]
+    if unit == "bytes":
+        return _largest(context)[1]
+    return 3_600 if unit == "seconds" else 0
+
+
+@once
+def _largest(context: Context) -> tuple[int, int]:
+    """The largest tool result: in tokens, and in bytes of compact JSON."""
+    results = measured(context).results
+    return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
+
+
+@once
+def _tools(context: Context) -> tuple[Entry, ...]:
+    """The tools with results in the context and the tokens of these, largest first."""
+    facts, results = context.facts, measured(context).results
+    tokens: dict[int, int] = {}
+    for block, size in zip(results.block, results.tokens, strict=True):
+        row = facts.tool[block]
+        tokens[row] = tokens.get(row, 0) + size
+    named = sorted(((size, facts.tools[row]) for row, size in tokens.items() if row >= 0), key=lambda t: (-t[0], t[1]))
+    return tuple(Entry(name, f"{size:,}") for size, name in named)
+
+
+def _policies(context: Context) -> tuple[Entry, ...]:
+    """The policies that another one can run: neither those that run others nor those with marks in a session."""
+    return tuple(Entry(name) for name, policy in POLICIES.items() if not policy.nests and not policy.marked)
+
+
+_ENTRIES = {"tools": _tools, "policies": _policies}
+"""What a list in this unit can hold."""
+
+
+# From text and keywords
+
+
+def params_for(policy: Policy, values: Mapping[str, Any], elsewhere: Mapping[str, str] | None = None) -> Params:
+    """Parameters from keywords or text; ``POLICY.KEY`` sets one of a policy that *policy* runs.
+
+    Args:
+        elsewhere: names that are no parameters, and what the caller's user would set them by.
+
+    Raises:
+        PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
+    """
+    given: dict[str, Any] = {}
+    steps: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        owner, dot, name = key.rpartition(".")
+        if dot and policy.nests:
+            steps.setdefault(owner, {})[name] = value
+        else:
+            given[key] = value
+    try:
+        params = policy.Params(**given)
+        if not policy.nests:
+            return params
+        options: dict[str, dict[str, Any]] = dict(getattr(params, policy.nests))
+        for owner, each in steps.items():
+            options[owner] = {**options.get(owner, {}), **each}
+        for owner, each in options.items():
+            params_for(policy_named(owner), each, elsewhere)
+        return params.model_copy(update={policy.nests: options})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "?"
+        if first["type"] == "extra_forbidden":
+            near = (elsewhere or {}).get(name) or next(iter(get_close_matches(name, policy.Params.model_fields, 1)), "")
+            hint = f"did you mean {near}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
+            raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
+        raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_in_words(policy, name, first)}") from None
+
+
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def _in_words(policy: Policy, name: str, error: Any) -> str:
+    """What is wrong with a value, in our words where the library's are about code."""
+    field = policy.Params.model_fields.get(name)
+    kind = str(error["type"]).partition("_")[0]
+    if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
+        each = _parameter(name, field)
+        return f"must be {each.low:,} or more" if each.high is None else f"must be {each.low:,} to {each.high:,}"
+    if kind in _KINDS:
+        return f"must be {_KINDS[kind]}"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dictionary.
+
+    Raises:
+        PlanError: one has no ``=``.
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise PlanError(f"parameter {text!r}: write KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def names(value: Any) -> Any:
+    """A list from text: names with commas between them, or a JSON list; what is no text is left to be validated."""
+    if not isinstance(value, str):
+        return value
+    try:
+        listed = json.loads(value) if value.startswith("[") else None
+    except (ValueError, RecursionError):
+        listed = None
+    if isinstance(listed, list):
+        return tuple(listed)
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+# To text
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """The ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
+    found = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found += [f"{owner}.{each}" for owner, options in value.items() for each in assignments(options)]
+        else:
+            found.append(f"{key}={setting(value)}")
+    return found
+
+
+def setting(value: Any) -> str:
+    """A value as text: a list with commas, or as JSON where :func:`names` would read these as another list."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    items = tuple(":".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in value)
+    text = ",".join(items)
+    return text if names(text) == items and text.isprintable() else json.dumps(items)
+
+
+# Ranges
+
+
+def values_in(parameter: Parameter, text: str) -> list[Any]:
+    """The values that a text names, in its order: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value.
+
+    Without a step, tokens, bytes and seconds go from one round number to the next, as a log scale does; counts go by
+    one, shares by 0.05. Both ends belong to a range.
+
+    Raises:
+        PlanError: a value is not allowed, the range is empty, or it has more than ``MOST_VALUES`` values.
+    """
+    try:
+        if parameter.kind == "switch":
+            return list(dict.fromkeys(_switch(each) for each in text.split(",")))
+        if parameter.kind != "number":
+            return [names(text)]
+        found: list[Any] = []
+        for each in text.split(","):
+            found += _range(parameter, each) if ".." in each else [_number(parameter, each)]
+        return list(dict.fromkeys(found))
+    except ValueError as error:
+        raise PlanError(f"{parameter.name}={text}: {error}") from None
+
+
+def _switch(text: str) -> bool:
+    words = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
+    if text.strip().lower() not in words:
+        raise ValueError(f"“{text}” is neither true nor false")
+    return words[text.strip().lower()]
+
+
+def _number(parameter: Parameter, text: str, optional: bool = True) -> Number | None:
+    low = parameter.low if parameter.low is not None else 0
+    high = parameter.high if parameter.high is not None else 10**9
+    if parameter.ratio:
+        low, high = float(low), float(high)
+    return parse(text, low, high, optional and parameter.optional)
+
+
+def _range(parameter: Parameter, text: str) -> list[Number]:
+    ends, _, by = text.partition(":")
+    first, last = (_number(parameter, each, optional=False) or 0 for each in ends.split("..", 1))
+    if first > last:
+        raise ValueError(f"the range is empty: {number(first)} is more than {number(last)}")
+    if not by and not parameter.ratio and parameter.unit in ("tokens", "bytes", "seconds"):
+        fixed = None if parameter.default is None else int(parameter.default)
+        rungs = rungs_of(int(first), int(last), fixed, parameter.unit == "seconds")
+        return list(rungs)
+    step = _step(parameter, by)
+    count = int((last - first) / step + 1e-9) + 1
+    if count > MOST_VALUES:
+        raise ValueError(f"the range has {count:,} values, {MOST_VALUES:,} are allowed: give a larger step")
+    found = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
+    return found if found[-1] == last else [*found, last]
+
+
+def _step(parameter: Parameter, text: str) -> Number:
+    if not text:
+        return 0.05 if parameter.ratio else 1
+    step = parse(text, 0.0, 1.0) if parameter.ratio else parse(text, 1, 10**9)
+    if not step:
+        raise ValueError("the step must be more than 0")
+    return step

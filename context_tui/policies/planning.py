@@ -1,0 +1,61 @@
+"""Planning by name: a session, a policy and its parameters give a plan."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from context_tui.compaction.plan import Plan
+from context_tui.errors import PlanError
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import policy_named
+from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.session.session import Session
+
+
+def plan(
+    session: Session,
+    policy: str,
+    *,
+    at: int | None = None,
+    window: int | None = None,
+    idle_seconds: float | None = None,
+    force: bool = False,
+    **params: Any,
+) -> Plan:
+    """What *policy* would do to the context before message *at* (default: at the end).
+
+    Args:
+        window: the context window in tokens, where the user knows better than the file.
+        idle_seconds: for koda, instead of what the recording shows.
+        force: plan even where koda's idle trigger does not fire.
+
+    Raises:
+        PlanError: no such policy, parameter or message.
+    """
+    chosen = policy_named(policy)
+    if window is not None:
+        session = session.with_window(window)
+    return plan_with(session, chosen, params_for(chosen, params), at=at, idle_seconds=idle_seconds, force=force)
+
+
+def plan_with(
+    session: Session,
+    policy: Policy,
+    params: Params,
+    *,
+    at: int | None = None,
+    idle_seconds: float | None = None,
+    force: bool = False,
+) -> Plan:
+    """:func:`plan` with parameters that are made already, whose names may therefore be anything.
+
+    Raises:
+        PlanError: no such message, or the policy cannot plan with these parameters.
+    """
+    if idle_seconds is not None and not 0 <= idle_seconds < inf:
+        raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
+    context = session.context_at(at)
+    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force)
+    return policy.plan(context, params, state)

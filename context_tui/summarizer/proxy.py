@@ -1,0 +1,101 @@
+"""The proxy that the environment names for an address, as other programs read the same variables."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlsplit
+
+from context_tui.errors import SummarizerError
+
+_SCHEMES = ("http", "https", "socks5", "socks5h")
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """A proxy; its address may hold a password and is not shown."""
+
+    url: str = field(repr=False)
+
+    @property
+    def host(self) -> str:
+        """Host and port, for display."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
+    """The proxy that requests to *url* go through; None for this machine, and for what ``NO_PROXY`` excepts.
+
+    ``HTTP_PROXY`` or ``HTTPS_PROXY`` (by the scheme of *url*) goes before ``ALL_PROXY``, lower case before upper.
+
+    Raises:
+        SummarizerError: the variable holds no address of a proxy.
+    """
+    parts = urlsplit(url)
+    if _is_loopback(parts.hostname or "") or _excepted(parts, _variable(environ, "no_proxy")[1]):
+        return None
+    for wanted in (f"{parts.scheme}_proxy", "all_proxy"):
+        name, value = _variable(environ, wanted)
+        if value:
+            return Proxy(_checked(name, value if "://" in value else f"http://{value}"))
+    return None
+
+
+def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+    """The name in the case that is set, and its value."""
+    for each in (name, name.upper()):
+        if value := environ.get(each, "").strip():
+            return each, value
+    return name, ""
+
+
+def _checked(name: str, url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0 and url.isprintable()
+    except ValueError:
+        valid = False
+    if not valid:  # perhaps with a password in it: not to be repeated
+        raise SummarizerError(f"{name} is not the address of a proxy; use one like http://proxy:3128, or unset it")
+    return url
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    address = _address(host)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _excepted(parts: SplitResult, exceptions: str) -> bool:
+    """Whether a list of hosts, domains, networks and ``*`` covers the address; each may name a port."""
+    host, address = parts.hostname or "", _address(parts.hostname or "")
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    for entry in re.split(r"[,\s]+", exceptions.lower()):
+        name, colon, number = entry.rpartition(":")
+        if colon and number.isdecimal() and (":" not in name or name.endswith("]")):
+            if int(number[:6]) != port:
+                continue
+            entry = name
+        entry = entry.strip("[]").removeprefix("*").lstrip(".") if entry != "*" else entry
+        if entry == "*" or (entry and (host == entry or host.endswith(f".{entry}"))):
+            return True
+        if address is not None and "/" in entry and _in_network(address, entry):
+            return True
+    return False
+
+
+def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
+    try:
+        return address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False

@@ -1,0 +1,151 @@
+"""Policies of other packages: the worked example of the documentation, and packages that are broken in every way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import context_tui as ct
+from context_tui.policies.registry import POLICIES
+
+BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "docs" / "examples" / "policy"
+SAMPLE = ROOT / "sample_sessions" / "coding-session.jsonl"
+
+
+def installed(site: Path, package: str, module: str, source: str, names: dict[str, str]) -> None:
+    """A package as an installer leaves it: its module, and what it declares."""
+    site.joinpath(f"{module}.py").write_text(source)
+    information = site / f"{package.replace('-', '_')}-0.1.dist-info"
+    information.mkdir(parents=True)
+    information.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
+    entries = "".join(f"{name} = {where}\n" for name, where in names.items())
+    information.joinpath("entry_points.txt").write_text(f"[{GROUP}]\n{entries}")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with the example in it, as its own pyproject declares it."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    source = (EXAMPLE / "sliding_window.py").read_text()
+    installed(folder, project["name"], "sliding_window", source, project["entry-points"][GROUP])
+    return folder
+
+
+def run(site: Path, *arguments: str | Path) -> tuple[int, str, str]:
+    """The program in a process of its own, with a folder of packages."""
+    done = subprocess.run(
+        [sys.executable, "-m", "context_tui", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def report(site: Path, *arguments: str | Path) -> dict[str, Any]:
+    """What the program says as JSON; it says nothing else."""
+    code, out, err = run(site, *arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_the_example_is_listed_planned_and_applied(site: Path, tmp_path: Path) -> None:
+    listed = report(site, "policies")
+    assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"] and listed["broken"] == []
+    [described] = report(site, "policies", "sliding-window")["policies"]
+    assert [each["name"] for each in described["params"]] == ["keep_turns", "share"]
+
+    window = ("-P", "sliding-window", "-p", "keep_turns=2")
+    made = report(site, "plan", SAMPLE, *window)
+    [insert] = made["inserts"]
+    dropped = [edit for edit in made["edits"] if edit["action"] == "drop"]
+    assert made["changed"] and insert["text"].startswith(f"[{len(dropped)} earlier") and dropped
+    codes = {each["code"] for each in made["verdicts"]}
+    assert codes == {"protected", "recent_turn", "dropped_range"} and made["boundary"] == dropped[-1]["message"] + 1
+
+    out = tmp_path / "out.jsonl"
+    done = report(site, "apply", SAMPLE, *window, "-o", out)
+    assert done["tokens"]["after"] == made["tokens"]["after"] and done["check"]["introduced"] == []
+    texts = [block.get("text") for message in ct.open_session(out).to_messages() for block in message["content"]]
+    assert insert["text"] in texts
+
+    chain = ("-P", "chain", "-p", "policies=defect-microcompact,sliding-window", "-p", "sliding-window.keep_turns=2")
+    assert report(site, "plan", SAMPLE, *chain)["tokens"]["after"] < made["tokens"]["after"]
+    code, _, err = run(site, "plan", SAMPLE, "-P", "sliding-window", "-p", "keep_turns=0")
+    assert (code, err) == (2, "context-tui: sliding-window: keep_turns='0': must be 1 to 1,000\n")
+
+
+BROKEN = {
+    "raises": ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
+    "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
+    "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
+    "bare": ("class Policy: name = 'bare'", "it has no about, runtime"),
+    "manual": ("class Policy: pass", "the name is that of a built-in one"),
+    "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
+}
+
+
+def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -> None:
+    for name, (source, _) in BROKEN.items():
+        installed(site, f"package-{name}", name, source, {name: f"{name}:Policy"})
+    installed(site, "second", "second", "", {"sliding-window": "sliding_window:SlidingWindow"})
+    code, out, err = run(site, "policies", "--json")
+    lines = err.splitlines()
+    assert code == 0 and len(lines) == len(BROKEN) + 1
+    for name, (_, why) in BROKEN.items():
+        assert any(line.startswith(f"policy {name} of package package-{name} is not used: {why}") for line in lines)
+    assert "policy sliding-window of package second is not used: another package has this name too" in lines
+    listed = json.loads(out)
+    assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"]
+    assert {each["name"] for each in listed["broken"]} == {*BROKEN, "sliding-window"}
+
+    # Who asks for a built-in policy hears nothing of the others, and gets the built-in one.
+    assert report(site, "plan", SAMPLE, "-P", "manual", "-p", "cut=2")["edits"]
+    code, _, err = run(site, "plan", SAMPLE, "-P", "raises")
+    assert code == 2 and "no policy 'raises'" in err.splitlines()[-1]
+
+
+def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
+    for name, change in (
+        ("plans", "def plan(self, context, params, state): return 1 // 0"),
+        ("nothing", "def plan(self, context, params, state): return None"),
+        ("fires", "def trigger(self, state, params): raise KeyError('x')"),
+        ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped=(range(9999),))"),
+        ("quiet", "runtime = 'quiet'; believed = hint = derived = lambda self, *args: 1 // 0"),
+        ("talks", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 1 // 0)"),
+    ):
+        source = f"""\
+            from dataclasses import replace
+            from context_tui.compaction.plan import Plan
+            from sliding_window import SlidingWindow
+
+            class Policy(SlidingWindow):
+                name = {name!r}
+                {change.replace("made(self)", "super().plan(context, params, state)")}
+            """
+        installed(site, f"package-{name}", name, dedent(source), {name: f"{name}:Policy"})
+    said = {
+        "plans": "policy plans failed: ZeroDivisionError: integer division or modulo by zero",
+        "nothing": "policy nothing failed: its plan is NoneType, not a Plan",
+        "fires": "policy fires failed: KeyError: 'x'",
+        "reaches": "reaches: its plan reaches outside the context of 168 messages",
+    }
+    for name, words in said.items():
+        assert run(site, "plan", SAMPLE, "-P", name)[::2] == (2, f"context-tui: {words}\n")
+    assert "quiet" not in json.dumps(report(site, "inspect", SAMPLE, "--messages")), "what it believes is left out"
+    reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "talks")["verdicts"]}
+    assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons

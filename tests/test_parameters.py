@@ -1,0 +1,104 @@
+"""The space of parameters: what each is, the values of a range, and that nothing of it needs Textual."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.policies.parameters import MOST_VALUES, Parameter, parameters_of, params_for, values_in
+from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.scales import number
+
+ALL = {f"{name} {each.name}": each for name, policy in POLICIES.items() for each in parameters_of(policy)}
+NUMBERS = sorted(name for name, each in ALL.items() if each.kind == "number")
+
+
+def parameter(name: str) -> Parameter:
+    return ALL[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("defect-microcompact keep_recent_turns", "1..8", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("defect-microcompact keep_recent_turns", "1..8:2", [1, 3, 5, 7, 8]),
+        ("defect-microcompact keep_recent_turns", "9,3,3,1..2", [9, 3, 1, 2]),
+        ("defect-microcompact min_clear_tokens", "256..2k", [256, 384, 512, 768, 1_024, 1_536, 2_000]),
+        ("defect-microcompact min_clear_tokens", "500..2000:500", [500, 1_000, 1_500, 2_000]),
+        ("agent-sdk-prune max_chars", "1k..6k", [1_000, 1_500, 2_000, 3_000, 4_000, 5_000, 6_000]),
+        ("koda-microcompact gap_seconds", "1..30", [1, 2, 5, 10, 15, 20, 30]),
+        ("defect-microcompact microcompact_ratio", "0.5..0.7", [0.5, 0.55, 0.6, 0.65, 0.7]),
+        ("defect-microcompact microcompact_ratio", "50%..0.9:0.2", [0.5, 0.7, 0.9]),
+        ("agent-sdk-prune threshold_pct", "60..80:10", [60, 70, 80]),
+        ("defect-compact threshold", "none,100k", [None, 100_000]),
+        ("defect-compact assistant_boundary", "on,off", [True, False]),
+        ("koda-microcompact compactable_tools", "Read,Bash", [("Read", "Bash")]),
+    ],
+)
+def test_a_range_names_its_values(name: str, text: str, values: list[object]) -> None:
+    assert values_in(parameter(name), text) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("defect-microcompact keep_recent_turns", "0..3", "at least 1"),
+        ("defect-microcompact keep_recent_turns", "8..1", "the range is empty"),
+        ("defect-microcompact keep_recent_turns", "1..x", "“x” is not a number"),
+        ("defect-microcompact keep_recent_turns", "1..8:0", "at least 1"),
+        ("defect-microcompact microcompact_ratio", "0.1..0.2:0", "more than 0"),
+        ("defect-microcompact min_clear_tokens", "0..1m:1", f"1,000,001 values, {MOST_VALUES:,} are allowed"),
+        ("defect-compact threshold", "none..5", "“none” is not a number"),
+        ("defect-compact assistant_boundary", "maybe", "neither true nor false"),
+    ],
+)
+def test_what_is_wrong_with_a_range_is_said(name: str, text: str, words: str) -> None:
+    with pytest.raises(ct.PlanError, match=words) as error:
+        values_in(parameter(name), text)
+    assert str(error.value).startswith(f"{parameter(name).name}={text}: ")
+
+
+@given(st.sampled_from(NUMBERS), st.data())
+def test_every_value_of_a_range_is_allowed_and_both_ends_belong_to_it(name: str, data: st.DataObject) -> None:
+    each = parameter(name)
+    low, high = each.low or 0, each.high if each.high is not None else 1_000_000
+    values = st.integers(int(low * 100), int(high * 100)).map(lambda n: n / 100) if each.ratio else None
+    ends = st.integers(int(low), int(high)) if values is None else values
+    first, last = sorted((data.draw(ends), data.draw(ends)))
+    step = "" if each.unit in ("tokens", "bytes", "seconds") else f":{max(1, (int(last) - int(first)) // 50)}"
+    found = values_in(
+        each, f"{number(first).replace(',', '')}..{number(last).replace(',', '')}{step if not each.ratio else ''}"
+    )
+    assert (found[0], found[-1]) == (first, last) and found == sorted(set(found))
+    policy = policy_named(name.partition(" ")[0])
+    assert all(getattr(params_for(policy, {each.name: value}), each.name) == value for value in found)
+
+
+def test_those_of_the_policies_that_run_in_it_are_named_after_them() -> None:
+    chain = policy_named("chain")
+    params = params_for(chain, {"policies": "koda-microcompact,nonsense,koda-microcompact"})
+    names = [each.name for each in parameters_of(chain, params)]
+    assert names[:2] == ["policies", "options"] and names[2:] == [
+        f"koda-microcompact.{each.name}" for each in parameters_of(policy_named("koda-microcompact"))
+    ]
+    assert {each.owner for each in parameters_of(chain, params)} == {"", "koda-microcompact"}
+
+
+def test_it_needs_no_textual_and_a_built_in_policy_no_other() -> None:
+    code = """\
+import sys
+from context_tui.policies.registry import BUILT_IN, POLICIES
+assert "koda-microcompact" in POLICIES and not [m for m in sys.modules if m.startswith("context_tui.policies.koda")]
+POLICIES["koda-microcompact"]
+from context_tui.policies import parameters, scales
+loaded = [m for m in sys.modules if m.split(".")[0] in ("textual", "rich", "httpx") or m.startswith("context_tui.tui")]
+loaded += [m for m in sys.modules if m.startswith(("context_tui.policies.defect", "context_tui.policies.agent"))]
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

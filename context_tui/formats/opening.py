@@ -73,12 +73,6 @@ def session_suffixes() -> tuple[str, ...]:
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
-def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
-    return claims, unsupported_format(head, path)
-
-
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
     """The sessions at a path: of a file, or of the files in a directory.
 

@@ -25,13 +25,6 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     return Path(name), session_id
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is longer than one may be
-        return False
-
-
 def format_of(path: Path) -> Format:
     """The format with the strongest claim to a file.
 
@@ -59,6 +52,12 @@ def format_of(path: Path) -> Format:
     return max(claims, key=lambda claim: claim[0])[1]
 
 
+def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
+    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
+    return claims, unsupported_format(head, path)
+
+
 def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
     """What a format says of a file; an added one that fails says nothing, and leaves it to the others."""
     try:
@@ -72,12 +71,6 @@ def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
 def session_suffixes() -> tuple[str, ...]:
     """The suffixes of session files, of every format."""
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
-
-
-def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
-    return claims, unsupported_format(head, path)
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:

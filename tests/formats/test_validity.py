@@ -141,6 +141,17 @@ def test_sizes_of_compactions(tmp_path: Path) -> None:
     assert [what.partition(",")[0] for what in told(session)] == ["preTokens is too large", "preTokens is -5"]
 
 
+def test_the_size_of_a_boundary_is_told_at_the_boundary(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.boundary(2**70)
+    recording.user("typed, without a summary")
+    session = recording.open(tmp_path)
+    [what] = told(session)
+    [problem] = session.facts.problems
+    assert what.startswith("preTokens is too large") and problem.where == "line 2" and problem.raw == 1
+
+
 def test_a_window_that_is_none(tmp_path: Path) -> None:
     request = {"context_window": 2**60, "messages": [{"role": "user", "content": "a"}], "system": "s"}
     session = opened(AnthropicFormat(), put(tmp_path / "m.json", request))
@@ -222,6 +233,14 @@ def test_times_that_no_clock_showed_are_unknown(when: str, tmp_path: Path) -> No
     numbers = [{"role": "user", "content": "a", "timestamp": value} for value in (10**15, LATEST_MS + 1, 1e300, -5)]
     listed = opened(AnthropicFormat(), put(tmp_path / "m.json", numbers))
     assert told(listed) == [] and {*listed.facts.time} == {-1}
+
+
+def test_a_time_that_no_clock_showed_takes_no_other_away(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(text("a"), id="m", timestamp="2026-01-01T00:00:00Z")
+    recording.assistant(text("b"), id="m", timestamp="0001-01-01T00:00:00Z")
+    assert recording.open(tmp_path).facts.ended[1] == 1_767_225_600_000
 
 
 def test_a_time_without_a_zone_is_universal(tmp_path: Path) -> None:

@@ -91,16 +91,24 @@ def travel(path: Path, seed: int) -> int:
     for info in infos[:2]:
         title_of(info)
         session = attempt(ct.open_session, f"{path}#{info.id}" if info.id else path)
-        if session is not None:
-            read += 1
-            check(session)
-            if info.format == "claude-code" and dice.random() < 0.3:
-                _same_both_ways(session)
-            look(session, dice)
-            compact(session, dice, path.parent)
+        if session is None:
+            continue
+        read += 1
+        if info.format == "koda":  # of a damaged database a row that was listed may not be found again
+            attempt(_examine, session, dice, path.parent)
+        else:
+            _examine(session, dice, path.parent)
     if dice.random() < 0.1:
         _among_others(path)
     return read
+
+
+def _examine(session: Session, dice: random.Random, folder: Path) -> None:
+    check(session)
+    if session.info.format == "claude-code" and dice.random() < 0.3:
+        _same_both_ways(session)
+    look(session, dice)
+    compact(session, dice, folder)
 
 
 def check(session: Session) -> None:

@@ -171,8 +171,8 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 else:
-                    if record.timestamp is not None:
-                        ended[message] = milliseconds(record.timestamp)
+                    if record.timestamp is not None and (when := milliseconds(record.timestamp)) >= 0:
+                        ended[message] = when
                     if message < scanner._revised:
                         scanner._revised = message
                 for block in api.content:

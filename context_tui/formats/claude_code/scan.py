@@ -128,8 +128,9 @@ class ClaudeCodeScanner:
         if message >= 0:
             kind = RecordKind.MESSAGE
         row = facts.add_record(place, length, kind, message)
-        while self._notes:
-            self._lines.note(row, self._notes.pop())
+        for note in self._notes:
+            self._lines.note(row, note)
+        self._notes.clear()
         if self._apart >= 0:
             message, self._apart = self._apart, -1
             facts.share(message, row)
@@ -297,8 +298,10 @@ class ClaudeCodeScanner:
     def _system(self, record: Record) -> None:
         if record.subtype == "compact_boundary":
             self._anew = record
+            self._notes += filter(None, [_size(record.compactMetadata or {}, "preTokens")[1]])
         elif record.subtype == "microcompact_boundary":
             about = record.microcompactMetadata or {}
+            self._notes += filter(None, [_size(about, name)[1] for name in ("preTokens", "tokensSaved")])
             calls = about.get("compactedToolIds")
             facts = self.facts
             rows = (facts.call_row(call) for call in _texts(calls))
@@ -308,9 +311,9 @@ class ClaudeCodeScanner:
                     len(facts),
                     "micro",
                     _text(about.get("trigger")),
-                    self._size(about, "preTokens"),
+                    _size(about, "preTokens")[0],
                     cleared=frozenset(row for row in results if row >= 0),
-                    saved=self._size(about, "tokensSaved"),
+                    saved=_size(about, "tokensSaved")[0],
                 )
             )
 
@@ -325,16 +328,8 @@ class ClaudeCodeScanner:
         prefix, missing = self._preserved(about, message)
         if self.facts.flags[message] & MessageFlag.SUMMARY:
             prefix = Spans(range(message, message + 1), *prefix.ranges)
-        trigger, tokens = _text(about.get("trigger")), self._size(about, "preTokens")
+        trigger, tokens = _text(about.get("trigger")), _size(about, "preTokens")[0]
         self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
-
-    def _size(self, about: dict[str, object], name: str) -> int | None:
-        """A size that a boundary tells; None where it tells none."""
-        try:
-            return recorded_tokens(about[name], name) if about.get(name) is not None else None
-        except ValueError as error:
-            self._notes.append(str(error))
-            return None
 
     def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
@@ -403,6 +398,14 @@ def _count_of(branches: int) -> str:
     if not branches:
         return "no branch of it was left"
     return "there is branch-1" if branches == 1 else f"there are {BRANCH}1 to {BRANCH}{branches}"
+
+
+def _size(about: dict[str, object], name: str) -> tuple[int | None, str]:
+    """A size that a boundary tells, None where it tells none; and what is wrong with it."""
+    try:
+        return recorded_tokens(about[name], name) if about.get(name) is not None else None, ""
+    except ValueError as error:
+        return None, str(error)
 
 
 def _texts(value: object) -> list[str]:

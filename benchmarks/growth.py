@@ -707,7 +707,7 @@ def shapes() -> Iterator[Shape]:
     yield Shape("read in steps: runs in a document", 400, on(opened, runs))
     yield Shape("list koda sessions", 400, on(lambda path: same(sessions_in, path), koda_sessions))
     yield Shape("open every koda session", 100, every_koda_session)
-    yield Shape("reads of one path, apart", 1_600, reads_apart)
+    yield Shape("reads of one path, apart", 400, reads_apart)
     for name, pairs in PAIRS.items():
         for of in (unique_ids, problems, repair, repair_minimally, only_orphans):
             yield Shape(f"pairs: {of.__name__}, {name}", 4_000, paired(of, pairs))

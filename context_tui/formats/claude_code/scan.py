@@ -128,7 +128,8 @@ class ClaudeCodeScanner:
         end = end if whole else size
         if end - start > LARGEST:
             self._torn = not whole
-            self._problem(start, end - start, f"too large to read: {(end - start) / 1e6:,.0f} MB")
+            what = f"too large to read: {(end - start) / 1e6:,.0f} MB (at most {LARGEST / 1e6:,.0f} MB)"
+            self._problem(start, end - start, what)
         else:
             yield from self._read_line(data[start:end], start, whole)
         self._line += whole

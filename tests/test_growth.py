@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,11 +32,12 @@ from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, MessageFlag, Role
-from context_tui.session.session import SessionInfo
+from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
 from context_tui.tokens.breakdown import Read, wasted
 from context_tui.tokens.recorded import last_request
-from tests.formats.recordings import Recording, conversations
+from tests.formats.histories import columns
+from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 
@@ -331,3 +334,85 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
         assert len(session.facts.problems) == problems and len(session) == 2 - problems
+
+
+def read_in_steps(path: Path) -> Session:
+    """The session as the inspector reads it."""
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not scanner.advance(0.01).end:
+        pass
+    return scanner.session()
+
+
+def large_records() -> Recording:
+    """Records of every kind with long texts in them."""
+    long = 'größe \\ "quoted"\n' * 900
+    recording = Recording()
+    recording.user(long)
+    recording.user([text(long), {"type": "image", "source": {"type": "base64", "data": "A" * 9_000}}])
+    recording.assistant(thinking(long, "s" * 5_000), text("short"), call("t1", "Read", file_path="/a", rest=long))
+    recording.results(result("t1", long), toolUseResult={"file": {"numLines": 3, "startLine": 1}})
+    recording.assistant(call("t2", "Edit", new=[long, {"deep": [long]}]), call("t3"), use=usage(500))
+    recording.results(result("t2", [text(long), text("b")]), result("t3", {"json": [1.0, long]}), text("typed " + long))
+    recording.user("[Compacted conversation summary]\n" + long)
+    recording.user("<bash-stdout>" + long)
+    recording.attachment("file", content={"file": {"content": long}})
+    recording.add("progress", data={"output": long})
+    recording.line(b'{"type":"user","uuid":"x","message":{"role":"user","content":"\\ud800' + b"y" * 9_000 + b'"}}')
+    recording.line(b"[" + b"1," * 3_000 + b"2]")
+    recording.line(recording.lines[0].rstrip() + recording.lines[1].rstrip())
+    return recording
+
+
+def test_records_that_another_process_decodes_give_the_same_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = large_records().write(tmp_path)
+    whole = open_session(path)
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    here = list[int]()
+    read_line = ClaudeCodeScanner._read_line
+
+    def counted(scanner: ClaudeCodeScanner, line: bytes, start: int, whole: bool) -> Any:
+        here.append(len(line))
+        return read_line(scanner, line, start, whole)
+
+    monkeypatch.setattr(ClaudeCodeScanner, "_read_line", counted)
+    elsewhere = read_in_steps(path)
+    assert columns(elsewhere.facts) == columns(whole.facts) and elsewhere.to_messages() == whole.to_messages()
+    assert elsewhere.facts.problems == whole.facts.problems and len(whole.facts.problems) == 1
+    assert sum(1 for length in here if length > 4_500) == 2  # those that are not one object
+
+
+def test_another_process_that_cannot_be_had_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.user("x" * 9_000)
+    path = recording.write(tmp_path)
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    for executable in ("", "/nowhere/python", "/bin/false"):
+        monkeypatch.setattr("sys.executable", executable)
+        assert len(read_in_steps(path)) == 1
+
+
+def test_reading_a_large_record_stops_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.user("x" * 9_000)
+    path = recording.write(tmp_path)
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    begun: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def counted(*given: Any, **more: Any) -> subprocess.Popen[bytes]:
+        begun.append(popen(*given, **more))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", counted)
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not begun:
+        assert not scanner.advance(0.0).end
+    del scanner
+    gc.collect()
+    assert begun[0].returncode is not None

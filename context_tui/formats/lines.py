@@ -42,6 +42,11 @@ class LineFile:
         except OSError as error:
             raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
 
+    @property
+    def descriptor(self) -> int:
+        """Of the open file, for another process to read the same one by."""
+        return self._file.fileno()
+
     def refresh(self) -> None:
         """Take in what has been appended since.
 

@@ -20,6 +20,7 @@ from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
+from context_tui.formats.claude_code.large import Outline, outlines
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.lines import LARGEST, STEP, LineFile, objects_on
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
@@ -40,6 +41,7 @@ class ClaudeCodeScanner:
         self._info = info
         self._wanted = MAIN if info.id.startswith(BRANCH) else info.id
         self._fast_reader = fast_reader
+        self._at_once = True
         self._main_began = False  # after a sidechain was taken for the only one in the file
         self._start(self._wanted)
 
@@ -48,6 +50,7 @@ class ClaudeCodeScanner:
         self._offset = 0
         self._line = 0
         self._torn = False
+        self._large: Outline | None = None  # the record that was decoded elsewhere
         self._rest: Iterator[bool] | None = None  # of a line that is read in several steps
         self._first_sidechain: str | None = None
         self.facts = Facts()
@@ -71,6 +74,7 @@ class ClaudeCodeScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         self._file.refresh()
+        self._at_once = budget_s is None  # then nobody waits for anything else
         before, self._revised, steps = len(self.facts), len(self.facts), 0
         if self._torn and self._offset < self._file.size:
             self._untear()
@@ -130,10 +134,25 @@ class ClaudeCodeScanner:
             self._torn = not whole
             what = f"too large to read: {(end - start) / 1e6:,.0f} MB (at most {LARGEST / 1e6:,.0f} MB)"
             self._problem(start, end - start, what)
+        elif end - start > STEP and not self._at_once:
+            yield from self._read_large(start, end - start, whole)
         else:
             yield from self._read_line(data[start:end], start, whole)
         self._line += whole
         self._offset = min(end + 1, size)
+
+    def _read_large(self, start: int, length: int, whole: bool) -> Iterator[bool]:
+        """A line that takes long to decode, which is done elsewhere; what cannot be decoded there is read here."""
+        try:
+            for outline in outlines(self._file, start, length):
+                if outline is not None:
+                    self._large = outline
+                    self._read(outline.record, start, length)
+                yield True
+        except ValueError:
+            yield from self._read_line(self._file.read(start, length), start, whole)
+        finally:
+            self._large = None
 
     def _read_line(self, line: bytes, start: int, whole: bool) -> Iterator[bool]:
         try:
@@ -191,7 +210,7 @@ class ClaudeCodeScanner:
         elif what == "user" and record.message is not None:
             message = self._user(record, place, length)
         elif what == "attachment" and record.attachment is not None:
-            message = self._attached(record) if records.blocks(record) else -1
+            message = self._attached(record) if self._blocks(record) else -1
         elif what == "system":
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
@@ -209,6 +228,16 @@ class ClaudeCodeScanner:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:
             self._leaf = message
+
+    def _blocks(self, record: Record) -> list[dict[str, Any]]:
+        """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
+        return records.blocks(record) if self._large is None else self._large.blocks
+
+    def _add(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
+        row = self.facts.add_block(message, block, injected=injected)
+        if self._large is not None:
+            self.facts.remeasure(row, self._large.measures_of(block))
+        return row
 
     def _note_part(self, result: int, place: int, length: int) -> None:
         """Keep which lines of a file the only result of a record holds, where it is of a read."""
@@ -269,8 +298,8 @@ class ClaudeCodeScanner:
             ended = records.milliseconds(record.timestamp)
             self.facts.ended[message] = ended if ended >= 0 else self.facts.ended[message]
             self._revised = min(self._revised, message)
-        for block in records.blocks(record):
-            self.facts.add_block(message, block)
+        for block in self._blocks(record):
+            self._add(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
         if api.usage is not None and not synthetic:
@@ -293,7 +322,7 @@ class ClaudeCodeScanner:
             self.facts.revise_request(known, usage)
 
     def _user(self, record: Record, place: int, length: int) -> int:
-        found = records.blocks(record)
+        found = self._blocks(record)
         if record.isCompactSummary:
             return self._summary(record, found)
         if record.isVisibleInTranscriptOnly:
@@ -305,7 +334,7 @@ class ClaudeCodeScanner:
             return self._typed(record, found)
         message = self._results_message(record, first.get("tool_use_id"))
         shown = records.shown(found, record, typed=False)
-        rows = [self.facts.add_block(message, block, injected=not records.is_result(block)) for block in shown]
+        rows = [self._add(message, block, injected=not records.is_result(block)) for block in shown]
         results = [row for row, block in zip(rows, shown, strict=True) if records.is_result(block)]
         if len(results) == 1:
             self._note_part(results[0], place, length)
@@ -317,7 +346,7 @@ class ClaudeCodeScanner:
         """What a person typed is a message of its own, below that of the record's results where it has some."""
         message = self._new(Role.USER, record)
         for block in found:
-            self.facts.add_block(message, block, injected=records.injected(record, block))
+            self._add(message, block, injected=records.injected(record, block))
         if below >= 0:  # beside results nobody goes back to another beginning
             self._parent[message] = below
         else:
@@ -343,7 +372,7 @@ class ClaudeCodeScanner:
     def _attached(self, record: Record) -> int:
         """An attachment is put in by the runtime, but for what was typed while the model was at work."""
         if record.attachment is not None and records.typed_attachment(record.attachment):
-            return self._typed(record, records.blocks(record))
+            return self._typed(record, self._blocks(record))
         return self._injected(record)
 
     def _injected(self, record: Record) -> int:
@@ -353,15 +382,15 @@ class ClaudeCodeScanner:
             last = self._new(Role.USER, record)
         elif last < self._revised:
             self._revised = last
-        for block in records.blocks(record):
-            self.facts.add_block(last, block, injected=True)
+        for block in self._blocks(record):
+            self._add(last, block, injected=True)
         return last
 
     def _summary(self, record: Record, found: list[dict[str, object]]) -> int:
         boundary, self._anew = self._anew or record, None
         message = self._new(Role.USER, record, MessageFlag.SUMMARY)
         for block in found:
-            self.facts.add_block(message, block)
+            self._add(message, block)
         self._begin_epoch(message, boundary)
         return message
 

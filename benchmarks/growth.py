@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -771,20 +771,23 @@ PAIRS: dict[str, Callable[[int], list[Record]]] = {
 }
 
 
+def table(words: Sequence[str] = ()) -> bool:
+    """Print the rows, or those with one of some words in their name; whether all are within the budget."""
+    print(f"{'':<58}{'n':>7}{'10 n':>9}{'n':>10}{'10 n':>11}{'ratio':>11}  budget {BUDGET}")
+    good = True
+    for shape in shapes():
+        if not words or any(word in shape.name for word in words):
+            line, ok = row(shape)
+            print(line, flush=True)
+            good = good and ok
+    return good
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="What grows how.")
     parser.add_argument("word", nargs="*", help="only rows with one of these in their name")
-    words = parser.parse_args().word
-    print(f"{'':<58}{'n':>7}{'10 n':>9}{'n':>10}{'10 n':>11}{'ratio':>11}  budget {BUDGET}")
-    good = True
-    for shape in shapes():
-        if words and not any(word in shape.name for word in words):
-            continue
-        line, ok = row(shape)
-        print(line, flush=True)
-        good = good and ok
-    return 0 if good else 1
+    return 0 if table(parser.parse_args().word) else 1
 
 
 if __name__ == "__main__":

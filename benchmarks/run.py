@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 
+from benchmarks import growth
 from benchmarks.measures import MEASURES, Row
 
 
@@ -37,6 +38,8 @@ def main() -> int:
             continue
         print(*map(line, rows), sep="\n", flush=True)
         good = good and all(row.ok for row in rows)
+    if not parser.parse_args().measure:
+        good = growth.table() and good
     return 0 if good else 1
 
 

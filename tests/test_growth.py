@@ -329,7 +329,7 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.claude_code.scan.LARGEST", largest)
+        monkeypatch.setattr("context_tui.formats.lines.LARGEST", largest)
         monkeypatch.setattr("context_tui.formats.claude_code.scan.STEP", 300)
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
@@ -416,3 +416,28 @@ def test_reading_a_large_record_stops_with_its_process(tmp_path: Path, monkeypat
     del scanner
     gc.collect()
     assert begun[0].returncode is not None
+
+
+def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "request.json"
+    long = {"role": "user", "content": "x" * 3_000}
+    path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
+    assert not open_session(path).facts.problems
+    monkeypatch.setattr("context_tui.formats.lines.LARGEST", 3_060)
+    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    session = open_session(path)
+    assert [problem.where for problem in session.facts.problems] == ["element 2"]
+    assert "too large to read" in session.facts.problems[0].what and len(session) == 4
+
+
+def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "request.json"
+    path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
+    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    session = open_session(path)
+    assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
+    assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

@@ -22,7 +22,7 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
 from context_tui.formats.claude_code.large import Outline, outlines
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.lines import LARGEST, STEP, LineFile, objects_on
+from context_tui.formats.lines import STEP, LineFile, objects_on, too_large
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
@@ -130,9 +130,8 @@ class ClaudeCodeScanner:
                 yield True
         whole = end >= 0
         end = end if whole else size
-        if end - start > LARGEST:
+        if what := too_large(end - start):
             self._torn = not whole
-            what = f"too large to read: {(end - start) / 1e6:,.0f} MB (at most {LARGEST / 1e6:,.0f} MB)"
             self._problem(start, end - start, what)
         elif end - start > STEP and not self._at_once:
             yield from self._read_large(start, end - start, whole)

@@ -16,8 +16,7 @@ from benchmarks.measures import MEASURES, Row
 
 def line(row: Row) -> str:
     """A row of the table."""
-    verdict = "ok" if row.ok else "over"
-    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {verdict:<5} {row.detail}".rstrip()
+    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {row.verdict:<6}{row.detail}".rstrip()
 
 
 def main() -> int:
@@ -37,7 +36,7 @@ def main() -> int:
             good = False
             continue
         print(*map(line, rows), sep="\n", flush=True)
-        good = good and all(row.ok for row in rows)
+        good = good and all(row.verdict != "over" for row in rows)
     if not parser.parse_args().measure:
         good = growth.table() and good
     return 0 if good else 1

@@ -33,8 +33,8 @@ MB = 1e6
 class Row:
     """One line of the table: ``value`` has to stay at or below ``budget``.
 
-    ``bare`` is what an application with nothing but a list took by turns with it, in the same unit. Where that leaves no
-    more than the budget, what is over it is the machine's.
+    ``bare`` is what an application with nothing but a list took by turns with it, in the same unit. Where no more than
+    the budget is left above that, what is over the budget is the machine's.
     """
 
     what: str

@@ -1,6 +1,6 @@
 """Print every budget beside what was measured.
 
-    python -m benchmarks.run             all of them, a few minutes
+    python -m benchmarks.run             all of them and the growth table, about ten minutes
     python -m benchmarks.run scan keys   some of them
 
 Exits with 1 where a budget is exceeded or could not be measured.
@@ -23,7 +23,8 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure the budgets.")
     parser.add_argument("measure", nargs="*", help=f"one or more of: {', '.join(MEASURES)}")
-    chosen = parser.parse_args().measure or list(MEASURES)
+    given = parser.parse_args().measure
+    chosen = given or list(MEASURES)
     if unknown := set(chosen) - set(MEASURES):
         parser.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     print(f"{'':<32}{'measured':>9}{'budget':>9}")
@@ -37,7 +38,7 @@ def main() -> int:
             continue
         print(*map(line, rows), sep="\n", flush=True)
         good = good and all(row.verdict != "over" for row in rows)
-    if not parser.parse_args().measure:
+    if not given:
         good = growth.table() and good
     return 0 if good else 1
 

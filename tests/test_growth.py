@@ -22,6 +22,7 @@ from context_tui.cli.inspect import report_of
 from context_tui.compaction import tool_pairing
 from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import records, siblings
+from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.koda import compactions
 from context_tui.formats.lines import LARGEST, MOST_RAW, objects_on
@@ -265,6 +266,17 @@ def test_reading_stops_when_its_time_is_over(
         assert clock.looks - before <= 6
         steps, before = steps + 1, clock.looks
     assert steps >= 5
+
+
+def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, counted, clock = growth.copies(200, tmp_path), Counter[str](), Clock()
+    counting(monkeypatch, LinesContent, "line", counted)
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.time", SimpleNamespace(perf_counter=clock.now))
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not scanner.advance(0.003).end:
+        assert counted["line"] <= 6 * 16
+        counted.clear()
+    assert len(scanner.facts) == 401
 
 
 def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import os
 import selectors
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +48,11 @@ class Outline:
         return self._measures[id(block)]
 
 
-def outlines(file: LineFile, start: int, length: int) -> Iterator[Outline | None]:
-    """Decode a record in another process: None as long as it works, then the outline.
+def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, Outline]:
+    """Decode a record in another process: True as long as it works.
+
+    Returns:
+        The outline.
 
     Raises:
         ValueError: it cannot be decoded there, for whatever reason.
@@ -63,7 +66,7 @@ def outlines(file: LineFile, start: int, length: int) -> Iterator[Outline | None
         raise ValueError(str(error)) from None
     assert process.stdout is not None
     found: Outline | None = None
-    rest = b""
+    rest = bytearray()  # of a line of which more is to come
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -71,14 +74,16 @@ def outlines(file: LineFile, start: int, length: int) -> Iterator[Outline | None
                 if selector.select(WAIT_S):
                     if not (data := os.read(process.stdout.fileno(), 1 << 16)):
                         break
-                    *lines, rest = (rest + data).split(b"\n")
+                    rest += data
+                    *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
                         if found is None:
                             found = Outline(records.decode(line))
                         else:
                             block, measures = loads(line)
                             found.take(block, Measures(*measures))
-                yield None
+                    rest = last
+                yield True
         ended = process.wait()
     finally:  # also where it is not wanted any more
         process.kill()
@@ -86,7 +91,7 @@ def outlines(file: LineFile, start: int, length: int) -> Iterator[Outline | None
         process.wait()
     if ended or found is None:
         raise ValueError("could not be decoded")
-    yield found
+    return found
 
 
 def lines_of(line: bytes) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import AT_ONCE, Line, fast_reader
-from context_tui.formats.claude_code.large import Outline, outlines
+from context_tui.formats.claude_code.large import Outline, outlined
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.lines import STEP, LineFile, objects_on, too_large
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
@@ -143,15 +143,13 @@ class ClaudeCodeScanner:
     def _read_large(self, start: int, length: int, whole: bool) -> Iterator[bool]:
         """A line that takes long to decode, which is done elsewhere; what cannot be decoded there is read here."""
         try:
-            for outline in outlines(self._file, start, length):
-                if outline is not None:
-                    self._large = outline
-                    self._read(outline.record, start, length)
-                yield True
+            outline = yield from outlined(self._file, start, length)
         except ValueError:
             yield from self._read_line(self._file.read(start, length), start, whole)
-        finally:
-            self._large = None
+            return
+        self._large = outline
+        yield from self._take(outline.record, start, length)
+        self._large = None
 
     def _read_line(self, line: bytes, start: int, whole: bool) -> Iterator[bool]:
         try:
@@ -159,7 +157,7 @@ class ClaudeCodeScanner:
         except ValueError as error:
             yield from self._read_odd_line(line, start, whole, str(error))
             return
-        self._read(record, start, len(line))
+        yield from self._take(record, start, len(line))
 
     def _read_odd_line(self, line: bytes, start: int, whole: bool, why: str) -> Iterator[bool]:
         """A line that is not one object: blank, several objects, torn, or broken."""
@@ -176,8 +174,20 @@ class ClaudeCodeScanner:
             self._problem(start, len(line), what)
             return
         for record, place, length in several:
-            self._read(record, place, length)
+            yield from self._take(record, place, length)
             yield True
+
+    def _take(self, record: Record, place: int, length: int) -> Iterator[bool]:
+        """Take in a record; where it may be a copy, when it is known where all before it are."""
+        if record.uuid is not None and record.uuid in self._node:
+            content = LinesContent(self._file, self.facts)
+            for row in range(self._rows_read, len(self.facts.record_kind)):
+                if self.facts.record_kind[row] != RecordKind.PROBLEM:
+                    self._row_of.setdefault(records.decode(content.line(row)).uuid or "", row)
+                self._rows_read = row + 1
+                if row % AT_ONCE == 0:
+                    yield True
+        self._read(record, place, length)
 
     def _problem(self, place: int, length: int, what: str) -> None:
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
@@ -188,6 +198,7 @@ class ClaudeCodeScanner:
         problem = self.facts.problems.pop()
         self._offset = self.facts.record_place[problem.raw]
         self.facts.drop_last_record()
+        self._rows_read = min(self._rows_read, len(self.facts.record_kind))
         self._torn = False
 
     # -- records
@@ -249,21 +260,16 @@ class ClaudeCodeScanner:
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
         """Whether a record says what one with its uuid has said before."""
-        facts, rows, content = self.facts, self._row_of, LinesContent(self._file, self.facts)
-        for row in range(self._rows_read, len(facts.record_kind)):  # only files with copies ask where records are
-            if facts.record_kind[row] != RecordKind.PROBLEM:
-                rows.setdefault(records.decode(content.line(row)).uuid or "", row)
-        self._rows_read = len(facts.record_kind)
-        row = rows.get(record.uuid or "", -1)
+        row = self._row_of.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line = content.line(row)
-        if line == self._file.read(place, length):
+        line, again = LinesContent(self._file, self.facts).line(row), self._file.read(place, length)
+        if line == again:
             return True
-        before = records.decode(line)
+        before, now = records.decode(line), records.decode(again)
         known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
-        same = all(getattr(before, name) == getattr(record, name) for name in known)
-        return same and records.blocks(before) == records.blocks(record)
+        same = all(getattr(before, name) == getattr(now, name) for name in known)
+        return same and records.blocks(before) == records.blocks(now)
 
     def _elsewhere(self, record: Record) -> bool:
         """Whether a record is of another chain than the one that is read."""

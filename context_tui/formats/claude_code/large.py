@@ -78,9 +78,9 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
                     *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
                         if found is None:
-                            found = Outline(records.decode(line))
+                            found = Outline(records.decode(bytes(line)))
                         else:
-                            block, measures = loads(line)
+                            block, measures = loads(bytes(line))
                             found.take(block, Measures(*measures))
                     rest = last
                 yield True

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import context_tui as ct
 from benchmarks import growth, shapes
 from context_tui.cli.inspect import report_of
 from context_tui.compaction import tool_pairing
@@ -453,3 +454,10 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")
+
+
+def test_marks_in_one_message_do_not_look_through_it_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, counted = open_session(growth.blocks_of_one(50, tmp_path)), Counter[str]()
+    counting(monkeypatch, Facts, "blocks_of", counted)
+    made = ct.plan(session, "manual", clear=tuple((2, number) for number in range(50)))
+    assert counted["blocks_of"] < 50 and len(made.changes) == 50

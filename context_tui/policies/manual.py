@@ -53,7 +53,9 @@ class Manual(LoopCurve):
         return Trigger(False, "by hand: it fires when you apply it", source="you")
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
-        rows = [self._row(context, message, ordinal) for message, ordinal in params.clear]
+        messages = dict.fromkeys(message for message, _ in params.clear)
+        marked = {message: self._blocks(context, message) for message in messages}
+        rows = [self._row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
         cut = 0 if params.cut is None else self._position(context, params.cut)
         moved = _before_pairs(context, cut)
         why = "kept: the call or result of a pair that the cut would split" if moved < cut else "kept: not marked"
@@ -78,9 +80,11 @@ class Manual(LoopCurve):
             raise PlanError(f"manual: message {message} is not in the context at this point")
         return position
 
-    def _row(self, context: Context, message: int, ordinal: int) -> int:
+    def _blocks(self, context: Context, message: int) -> list[int]:
         self._position(context, message)
-        rows = list(context.facts.blocks_of(message)) if message < context.at else []
+        return list(context.facts.blocks_of(message)) if message < context.at else []
+
+    def _row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
             raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
         return rows[ordinal]

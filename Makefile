@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow live bench snapshots samples screenshots readme recordings build clean
+.PHONY: help setup demo test check pytest slow live bench growth snapshots samples screenshots readme recordings build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -60,6 +60,9 @@ live: $(VENV)/.live ## the tests against a real local model server
 
 bench: setup ## measure every budget (takes minutes and 500 MB of disk)
 	$(BIN)/python -m benchmarks.run
+
+growth: setup ## measure what grows how, for sessions of awkward shapes (takes minutes)
+	$(BIN)/python -m benchmarks.growth
 
 snapshots: setup ## draw the snapshots anew; look at each picture before committing
 	$(BIN)/python -m pytest --snapshot-update

@@ -1,6 +1,6 @@
 """Print every budget beside what was measured.
 
-    python -m benchmarks.run             all of them, a few minutes
+    python -m benchmarks.run             all of them and the growth table, about ten minutes
     python -m benchmarks.run scan keys   some of them
 
 Exits with 1 where a budget is exceeded or could not be measured.
@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import argparse
 
+from benchmarks import growth
 from benchmarks.measures import MEASURES, Row
 
 
 def line(row: Row) -> str:
     """A row of the table."""
-    verdict = "ok" if row.ok else "over"
-    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {verdict:<5} {row.detail}".rstrip()
+    return f"{row.what:<32}{row.value:>9.2f}{row.budget:>9g}  {row.unit:<9} {row.verdict:<6}{row.detail}".rstrip()
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure the budgets.")
     parser.add_argument("measure", nargs="*", help=f"one or more of: {', '.join(MEASURES)}")
-    chosen = parser.parse_args().measure or list(MEASURES)
+    given = parser.parse_args().measure
+    chosen = given or list(MEASURES)
     if unknown := set(chosen) - set(MEASURES):
         parser.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     print(f"{'':<32}{'measured':>9}{'budget':>9}")
@@ -36,7 +37,9 @@ def main() -> int:
             good = False
             continue
         print(*map(line, rows), sep="\n", flush=True)
-        good = good and all(row.ok for row in rows)
+        good = good and all(row.verdict != "over" for row in rows)
+    if not given:
+        good = growth.table() and good
     return 0 if good else 1
 
 

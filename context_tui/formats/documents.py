@@ -15,6 +15,7 @@ import msgspec
 from context_tui.errors import UnreadableSession
 from context_tui.formats.files import open_regular, unreadable
 from context_tui.formats.heads import BOM, first_values, whole_part
+from context_tui.formats.lines import MOST_RAW, beginning, too_large
 from context_tui.formats.values import recorded_tokens
 from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
 from context_tui.session.sizes import tokens_of_bytes
@@ -80,6 +81,14 @@ def text_of(element: Element) -> str:
     return data.decode("utf-8", "replace")
 
 
+def shown(element: Element) -> str:
+    """The text of an element, or the beginning of a long one."""
+    if isinstance(element, msgspec.Raw):
+        data = memoryview(element)
+        return beginning(bytes(data[:MOST_RAW]), len(data))
+    return beginning(text_of(element).encode("utf-8", "replace"), size_of(element))
+
+
 def size_of(element: Element) -> int:
     """Length of an element's text in bytes."""
     return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(text_of(element).encode())
@@ -127,7 +136,7 @@ def read_runs(path: Path) -> list[Run]:
         elements = runs[-1].elements
         if elements and text_of(elements[-1]).encode() not in data:  # as much of one as the cut has left
             elements.pop()
-        elements.append(Broken("the file was cut off here", torn.decode("utf-8", "replace")))
+        elements.append(Broken("the file was cut off here", torn))
     return runs
 
 
@@ -136,7 +145,7 @@ def preview(head: bytes) -> Run | None:
     return next(iter(runs_in(first_values(head))), None)
 
 
-def _values(data: bytes) -> tuple[list[Element], bytes | None]:
+def _values(data: bytes) -> tuple[list[Element], str | None]:
     """The JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
 
     Raises:
@@ -147,13 +156,15 @@ def _values(data: bytes) -> tuple[list[Element], bytes | None]:
     except (ValueError, RecursionError):
         pass
     try:
+        if what := too_large(len(data)):  # leniently is slowly, and takes several times its size
+            raise ValueError(what)
         return [loads(data)], None
     except ValueError as error:
         why = error
     if cut := whole_part(data):
         end, closers = cut
         try:
-            return [_raw(data[:end] + closers)], data[end:]
+            return [_raw(data[:end] + closers)], beginning(data[end : end + MOST_RAW], len(data) - end)
         except (ValueError, RecursionError):
             raise why from None
     values: list[Element] = []

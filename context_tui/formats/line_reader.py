@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from context_tui.formats.lines import LARGEST, STEP, LineFile, objects_on
+from context_tui.formats.lines import STEP, LineFile, objects_on, too_large
 from context_tui.session.facts import Facts, Problem, RecordKind
 
 R = TypeVar("R")
-Take = Callable[[R, int, int], None]
-"""Takes a record, with the place and length in bytes of its text."""
+Take = Callable[[R, int, int], Iterator[bool] | None]
+"""Takes a record, with the place and length in bytes of its text; in steps, where it takes long."""
+TakeLarge = Callable[[int, int], Iterator[bool]]
+"""Takes in steps what has that place and length, and would take long to decode; ValueError where it cannot."""
 FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
 """Takes in a few usual lines from a place on; gives where it stopped, and how many it took."""
 FEW = 16
@@ -36,7 +38,8 @@ class LineReader(Generic[R]):
             decode: a record from the bytes of one JSON value; raises ValueError, saying why, for what is none.
         """
         self._file, self._facts, self._decode = file, facts, decode
-        self._offset, self._line, self._torn = 0, 1, False
+        self._offset, self._line = 0, 1
+        self.torn = False  # whether the last line is
         self._rest: Iterator[bool] | None = None  # of a line that is read in several steps
 
     @property
@@ -49,14 +52,23 @@ class LineReader(Generic[R]):
         """The line that is read, in words."""
         return f"line {self._line}"
 
-    def advance(self, take: Take[R], deadline: float | None = None, fast_path: FastPath | None = None) -> bool:
+    def advance(
+        self,
+        take: Take[R],
+        deadline: float | None = None,
+        fast_path: FastPath | None = None,
+        take_large: TakeLarge | None = None,
+    ) -> bool:
         """Read on, at least one step, until the *deadline* of ``time.perf_counter``; whether that was all there is.
+
+        Args:
+            take_large: takes lines of more than ``STEP`` bytes, where there is a deadline, so that somebody waits.
 
         Raises:
             UnreadableSession: the file has become shorter.
         """
         self._file.refresh()
-        if self._torn and self._offset < self._file.size:
+        if self.torn and self._offset < self._file.size:
             self._untear()
         begun = False
         while self._offset < self._file.size:
@@ -68,7 +80,7 @@ class LineReader(Generic[R]):
                 self._line += taken
                 if taken == FEW or self._offset >= self._file.size:
                     continue
-            self._rest = self._rest or self._read(self._offset, take)
+            self._rest = self._rest or self._read(self._offset, take, take_large if deadline is not None else None)
             if next(self._rest, None) is None:
                 self._rest = None
         self._file.note_read(self._offset)
@@ -82,7 +94,7 @@ class LineReader(Generic[R]):
         """Say what is wrong with a record that is accounted for."""
         self._facts.problems.append(Problem(self.where, what, record))
 
-    def _read(self, start: int, take: Take[R]) -> Iterator[bool]:
+    def _read(self, start: int, take: Take[R], take_large: TakeLarge | None) -> Iterator[bool]:
         """Take in the line at *start*, whatever it is, in steps of which each is short; True stands between two."""
         data, size = self._file.data, self._file.size
         searched, end = start, -1
@@ -94,11 +106,16 @@ class LineReader(Generic[R]):
                 yield True
         whole = end >= 0
         end = end if whole else size
-        if end - start > LARGEST:
-            self._torn = not whole
-            self.problem(start, end - start, f"too large to read: {(end - start) / 1e6:,.0f} MB")
-        else:
+        if what := too_large(end - start):
+            self.torn = not whole
+            self.problem(start, end - start, what)
+        elif take_large is None or end - start <= STEP:
             yield from self._read_line(data[start:end], start, whole, take)
+        else:
+            try:
+                yield from take_large(start, end - start)
+            except ValueError:
+                yield from self._read_line(data[start:end], start, whole, take)
         self._line += whole
         self._offset = min(end + 1, size)
 
@@ -108,7 +125,7 @@ class LineReader(Generic[R]):
         except ValueError as error:
             yield from self._read_odd_line(line, start, whole, take, str(error))
         else:
-            take(record, start, len(line))
+            yield from take(record, start, len(line)) or ()
 
     def _read_odd_line(self, line: bytes, start: int, whole: bool, take: Take[R], why: str) -> Iterator[bool]:
         """A line that is not one record: blank, several values, torn, or broken."""
@@ -120,12 +137,12 @@ class LineReader(Generic[R]):
                 several.append((self._decode(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
-            self._torn = not whole
+            self.torn = not whole
             torn = "torn last line (still being written, or cut off)"
-            self.problem(start, len(line), torn if self._torn else f"unreadable line: {why[:120]}")
+            self.problem(start, len(line), torn if self.torn else f"unreadable line: {why[:120]}")
             return
         for each in several:
-            take(*each)
+            yield from take(*each) or ()
             yield True
 
     def _untear(self) -> None:
@@ -133,4 +150,4 @@ class LineReader(Generic[R]):
         problem = self._facts.problems.pop()
         self._offset = self._facts.record_place[problem.raw]
         self._facts.drop_last_record()
-        self._torn = False
+        self.torn = False

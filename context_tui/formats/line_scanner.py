@@ -45,7 +45,8 @@ class LinesContent:
 
     def raw(self, record: int) -> str:
         """A record's own text."""
-        return self._line(record).decode("utf-8", "replace")
+        facts = self._assembly.facts
+        return self.file.shown(facts.record_place[record], facts.record_length[record])
 
     def system(self) -> str:
         """The system prompt, where a record held it."""

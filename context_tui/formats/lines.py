@@ -19,12 +19,23 @@ STEP = 8 << 20
 stopped.
 """
 LARGEST = 64 << 20
-"""Bytes of the longest line that is read. A request holds half of that at most; decoding more would hold up everything
-else for seconds."""
+"""Bytes of the largest record that is read. A request holds half of that at most, and decoding more would hold up
+everything else for seconds."""
 MOST_RAW = 1 << 20
-"""Bytes of a line that are shown as they are."""
+"""Bytes of a record that are shown as they are."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def too_large(length: int) -> str:
+    """What is wrong with a record of so many bytes; nothing where it can be read."""
+    return f"too large to read: {length / 1e6:,.0f} MB (at most {LARGEST / 1e6:,.0f} MB)" if length > LARGEST else ""
+
+
+def beginning(data: bytes, length: int) -> str:
+    """The text of a record of *length* bytes of which *data* are the first, saying so where there are more."""
+    text = data[:MOST_RAW].decode("utf-8", "replace")
+    return text if length <= MOST_RAW else f"{text}\n[the first {MOST_RAW:,} of {length:,} bytes]"
 
 
 class LineFile:
@@ -45,6 +56,11 @@ class LineFile:
         except OSError as error:
             raise unreadable(path, error) from None
 
+    @property
+    def descriptor(self) -> int:
+        """Of the open file, for another process to read the same one by."""
+        return self._file.fileno()
+
     def refresh(self) -> None:
         """Take in what has been appended since.
 
@@ -60,8 +76,7 @@ class LineFile:
 
     def shown(self, start: int, length: int) -> str:
         """The text of a line, or the beginning of a long one."""
-        text = self.read(start, min(length, MOST_RAW)).decode("utf-8", "replace")
-        return text if length <= MOST_RAW else f"{text}\n[the first {MOST_RAW:,} of {length:,} bytes]"
+        return beginning(self.read(start, min(length, MOST_RAW)), length)
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.

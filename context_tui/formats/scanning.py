@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from context_tui.errors import UnreadableSession
 from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
-from context_tui.formats.documents import Broken, Element, Run, read_runs, size_of, text_of, value_of
+from context_tui.formats.documents import Broken, Element, Run, read_runs, shown, size_of, text_of, value_of
+from context_tui.formats.lines import too_large
 from context_tui.formats.values import text_in, title_of
 from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
@@ -59,7 +60,7 @@ class DocumentContent:
 
     def raw(self, record: int) -> str:
         """An element's own text."""
-        return text_of(self._elements[self._assembly.facts.record_place[record]])
+        return shown(self._elements[self._assembly.facts.record_place[record]])
 
     def system(self) -> str:
         """The system prompt, wherever the request had it."""
@@ -107,6 +108,9 @@ class DocumentScanner:
     def _take(self, place: int) -> None:
         element, where = self._elements[place], f"element {place}"
         size = size_of(element)
+        if what := too_large(size):
+            self._assembly.add_problem(place, size, where, what)
+            return
         try:
             part = self._shape.part(value_of(element), place)
         except ValueError as error:

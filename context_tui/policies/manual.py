@@ -59,7 +59,9 @@ class Manual(BasePolicy):
         return Trigger(False, "by hand: it fires when you apply it", source=BY_HAND)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
-        rows = [self._row(context, message, ordinal) for message, ordinal in params.clear]
+        messages = dict.fromkeys(message for message, _ in params.clear)
+        marked = {message: self._blocks(context, message) for message in messages}
+        rows = [self._row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
         cut = 0 if params.cut is None else self._position(context, params.cut)
         moved = _before_pairs(context, cut)
         unmarked = Kept(Code.NOT_MARKED, "not marked")
@@ -85,9 +87,11 @@ class Manual(BasePolicy):
             raise PlanError(f"manual: message {message} is not in the context at this point")
         return position
 
-    def _row(self, context: Context, message: int, ordinal: int) -> int:
+    def _blocks(self, context: Context, message: int) -> list[int]:
         self._position(context, message)
-        rows = list(context.facts.blocks_of(message)) if message < context.at else []
+        return list(context.facts.blocks_of(message)) if message < context.at else []
+
+    def _row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
             raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
         return rows[ordinal]

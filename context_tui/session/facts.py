@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,15 @@ class Usage(msgspec.Struct, gc=False):
     def context(self) -> int:
         """Tokens that the model was given: fresh + cache read + cache written."""
         return self.fresh + self.cache_read + self.cache_write_5m + self.cache_write_1h
+
+
+class Measures(NamedTuple):
+    """What a block takes: see the columns of :class:`Facts` with these names."""
+
+    size: int
+    text_bytes: int
+    json_bytes: int
+    cut: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -438,6 +447,14 @@ class Facts:
         if start:
             self.starts[new] = start
         return new
+
+    def measures(self, row: int) -> Measures:
+        """What a block takes."""
+        return Measures(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
+
+    def remeasure(self, row: int, measures: Measures) -> None:
+        """Take what a block really takes, of which only the beginning was appended."""
+        self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = measures
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Rows of the blocks of *message*, in order."""

@@ -152,12 +152,11 @@ def wasted(reads: Sequence[Read]) -> int:
     Estimated: the lines of a read are taken to be of one length, and one up to the end of the file to have what others
     had behind its first line.
     """
-    had: list[tuple[float, float, float]] = []  # lines from and up to, apart and ascending, with their tokens
+    starts, ends, tokens = list[float](), list[float](), list[float]()  # of stretches of lines, apart and ascending
     total = 0.0
     for read in reads:
-        begin = bisect_right(had, float(read.first), key=lambda span: span[1])
-        end = bisect_left(had, read.end, key=lambda span: span[0])
-        within = had[begin:end]
+        at = slice(bisect_right(ends, read.first), bisect_left(starts, read.end))
+        within = list(zip(starts[at], ends[at], tokens[at], strict=True))
         if read.end != inf:
             again = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
             again *= read.tokens / (read.end - read.first)
@@ -165,9 +164,9 @@ def wasted(reads: Sequence[Read]) -> int:
             again = sum(_behind(read.first, *span) for span in within)
         again = min(again, read.tokens)
         total += again
-        ends = [*((since, until) for since, until, _ in within), (read.first, read.end)]
-        joined = (min(ends)[0], max(until for _, until in ends))
-        had[begin:end] = [(*joined, sum(s[2] for s in within) + read.tokens - again)]
+        starts[at] = [min([read.first, *starts[at]])]
+        ends[at] = [max([read.end, *ends[at]])]
+        tokens[at] = [sum(tokens[at]) + read.tokens - again]
     return min(int(total), sum(read.tokens for read in reads) // len(reads) * (len(reads) - 1)) if reads else 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -19,8 +20,9 @@ from context_tui.formats.base import BRANCH, Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import fast_path
+from context_tui.formats.claude_code.large import Outline, outlined
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.line_reader import LineReader
+from context_tui.formats.line_reader import FEW, LineReader
 from context_tui.formats.lines import LineFile
 from context_tui.formats.values import epoch_ms, recorded_tokens
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
@@ -47,6 +49,7 @@ class ClaudeCodeScanner:
 
     def _start(self, chain: str) -> None:
         self._chain = chain
+        self._large: Outline | None = None  # the record that was decoded elsewhere
         self._first_sidechain: str | None = None
         self.facts = Facts()
         self._lines = LineReader(self._file, self.facts, records.decode)
@@ -71,8 +74,10 @@ class ClaudeCodeScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         before, self._revised = len(self.facts), len(self.facts)
+        if self._lines.torn:  # its row may become another record's
+            self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
         usual = self._chain == self._wanted == MAIN
-        ended = self._lines.advance(self._read, deadline, self._fast_path(self) if usual else None)
+        ended = self._lines.advance(self._take, deadline, self._fast_path(self) if usual else None, self._take_large)
         if self._main_began and self._chain != self._wanted:
             self._start(MAIN)
             return replace(self.advance(budget_s), revised_from=0)
@@ -96,6 +101,30 @@ class ClaudeCodeScanner:
             raise UnreadableSession(f"{self._file.path}: has no session {self._chain!r}")
         return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
 
+    # -- lines
+
+    def _take(self, record: Record, place: int, length: int) -> Iterator[bool]:
+        """Take in a record; where it may be a copy, when it is known where all before it are."""
+        if record.uuid is not None and record.uuid in self._node:
+            content = LinesContent(self._file, self.facts)
+            for row in range(self._rows_read, len(self.facts.record_kind)):
+                if self.facts.record_kind[row] != RecordKind.PROBLEM:
+                    self._row_of.setdefault(records.decode(content.line(row)).uuid or "", row)
+                self._rows_read = row + 1
+                if row % FEW == 0:
+                    yield True
+        self._read(record, place, length)
+
+    def _take_large(self, start: int, length: int) -> Iterator[bool]:
+        """Take in a record that takes long to decode, which is done elsewhere.
+
+        Raises:
+            ValueError: it cannot be decoded there.
+        """
+        self._large = yield from outlined(self._file, start, length)
+        yield from self._take(self._large.record, start, length)
+        self._large = None
+
     # -- records
 
     def _read(self, record: Record, place: int, length: int) -> None:
@@ -115,7 +144,7 @@ class ClaudeCodeScanner:
         elif what == "user" and record.message is not None:
             message = self._user(record, place, length)
         elif what == "attachment" and record.attachment is not None:
-            message = self._attached(record) if records.blocks(record) else -1
+            message = self._attached(record) if self._blocks(record) else -1
         elif what == "system":
             self._system(record)
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
@@ -139,6 +168,16 @@ class ClaudeCodeScanner:
         if message >= 0:
             self._leaf = message
 
+    def _blocks(self, record: Record) -> list[dict[str, Any]]:
+        """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
+        return records.blocks(record) if self._large is None else self._large.blocks
+
+    def _add(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
+        row = self.facts.add_block(message, block, injected=injected)
+        if self._large is not None:
+            self.facts.remeasure(row, self._large.measures_of(block))
+        return row
+
     def _note_part(self, result: int, place: int, length: int) -> None:
         """Keep which lines of a file the only result of a record holds, where it is of a read."""
         facts = self.facts
@@ -150,21 +189,16 @@ class ClaudeCodeScanner:
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
         """Whether a record says what one with its uuid has said before."""
-        facts, rows, content = self.facts, self._row_of, LinesContent(self._file, self.facts)
-        for row in range(self._rows_read, len(facts.record_kind)):  # only files with copies ask where records are
-            if facts.record_kind[row] != RecordKind.PROBLEM:
-                rows.setdefault(records.decode(content.line(row)).uuid or "", row)
-        self._rows_read = len(facts.record_kind)
-        row = rows.get(record.uuid or "", -1)
+        row = self._row_of.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line = content.line(row)
-        if line == self._file.read(place, length):
+        line, again = LinesContent(self._file, self.facts).line(row), self._file.read(place, length)
+        if line == again:
             return True
-        before = records.decode(line)
+        before, now = records.decode(line), records.decode(again)
         known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
-        same = all(getattr(before, name) == getattr(record, name) for name in known)
-        return same and records.blocks(before) == records.blocks(record)
+        same = all(getattr(before, name) == getattr(now, name) for name in known)
+        return same and records.blocks(before) == records.blocks(now)
 
     def _elsewhere(self, record: Record) -> bool:
         """Whether a record is of another chain than the one that is read."""
@@ -198,8 +232,8 @@ class ClaudeCodeScanner:
             ended = epoch_ms(record.timestamp)
             self.facts.ended[message] = ended if ended >= 0 else self.facts.ended[message]
             self._revised = min(self._revised, message)
-        for block in records.blocks(record):
-            self.facts.add_block(message, block)
+        for block in self._blocks(record):
+            self._add(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
         if api.usage is not None and not synthetic:
@@ -221,7 +255,7 @@ class ClaudeCodeScanner:
             self.facts.revise_request(known, usage)
 
     def _user(self, record: Record, place: int, length: int) -> int:
-        found = records.blocks(record)
+        found = self._blocks(record)
         if record.isCompactSummary:
             return self._summary(record, found)
         if record.isVisibleInTranscriptOnly:
@@ -233,7 +267,7 @@ class ClaudeCodeScanner:
             return self._typed(record, found)
         message = self._results_message(record, first.get("tool_use_id"))
         shown = records.shown(found, record, typed=False)
-        rows = [self.facts.add_block(message, block, injected=not records.is_result(block)) for block in shown]
+        rows = [self._add(message, block, injected=not records.is_result(block)) for block in shown]
         results = [row for row, block in zip(rows, shown, strict=True) if records.is_result(block)]
         if len(results) == 1:
             self._note_part(results[0], place, length)
@@ -245,7 +279,7 @@ class ClaudeCodeScanner:
         """What a person typed is a message of its own, below that of the record's results where it has some."""
         message = self._new(Role.USER, record)
         for block in found:
-            self.facts.add_block(message, block, injected=records.injected(record, block))
+            self._add(message, block, injected=records.injected(record, block))
         if below >= 0:  # beside results nobody goes back to another beginning
             self._parent[message] = below
         else:
@@ -271,7 +305,7 @@ class ClaudeCodeScanner:
     def _attached(self, record: Record) -> int:
         """An attachment is put in by the runtime, but for what was typed while the model was at work."""
         if record.attachment is not None and records.typed_attachment(record.attachment):
-            return self._typed(record, records.blocks(record))
+            return self._typed(record, self._blocks(record))
         return self._injected(record)
 
     def _injected(self, record: Record) -> int:
@@ -281,15 +315,15 @@ class ClaudeCodeScanner:
             last = self._new(Role.USER, record)
         elif last < self._revised:
             self._revised = last
-        for block in records.blocks(record):
-            self.facts.add_block(last, block, injected=True)
+        for block in self._blocks(record):
+            self._add(last, block, injected=True)
         return last
 
     def _summary(self, record: Record, found: list[dict[str, object]]) -> int:
         boundary, self._anew = self._anew or record, None
         message = self._new(Role.USER, record, MessageFlag.SUMMARY)
         for block in found:
-            self.facts.add_block(message, block)
+            self._add(message, block)
         self._begin_epoch(message, boundary)
         return message
 

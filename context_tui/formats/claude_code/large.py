@@ -1,0 +1,140 @@
+"""Records of many megabytes, decoded in a process of their own: one call that decodes so much holds up every thread.
+
+``python -m context_tui.formats.claude_code.large DESCRIPTOR START LENGTH`` prints a line for each block of the record:
+the block with its long texts cut, beside what they measured whole; and before these one for the rest of the record.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code.records import Record
+from context_tui.formats.lines import LineFile
+from context_tui.session.facts import Facts, Measures, Role
+from context_tui.session.jsontext import compact_json, loads
+
+LONGEST = 4_000
+"""Characters that are left of a text: enough to tell markers and markup by."""
+NAMES = ("id", "tool_use_id", "name")
+"""Members of a block that stay whole."""
+WAIT_S = 0.005
+"""Time for which the other process is waited for before there is a chance to stop."""
+
+
+@dataclass
+class Outline:
+    """A large record without its texts: its blocks as they begin, and what each measures whole."""
+
+    record: Record
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    _measures: dict[int, Measures] = field(default_factory=dict)
+
+    def take(self, block: dict[str, Any], measures: Measures) -> None:
+        """Add a block."""
+        self.blocks.append(block)
+        self._measures[id(block)] = measures
+
+    def measures_of(self, block: dict[str, Any]) -> Measures:
+        """What one of the blocks measures."""
+        return self._measures[id(block)]
+
+
+def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, Outline]:
+    """Decode a record in another process: True as long as it works.
+
+    Returns:
+        The outline.
+
+    Raises:
+        ValueError: it cannot be decoded there, for whatever reason.
+    """
+    # -P: nothing is imported from the folder that the program happens to run in.
+    descriptor, nothing = file.descriptor, subprocess.DEVNULL
+    argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]
+    try:
+        process = subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, pass_fds=(descriptor,))
+    except OSError as error:
+        raise ValueError(str(error)) from None
+    assert process.stdout is not None
+    found: Outline | None = None
+    rest = bytearray()  # of a line of which more is to come
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if selector.select(WAIT_S):
+                    if not (data := os.read(process.stdout.fileno(), 1 << 16)):
+                        break
+                    rest += data
+                    *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
+                    for line in lines:
+                        if found is None:
+                            found = Outline(records.decode(bytes(line)))
+                        else:
+                            block, measures = loads(bytes(line))
+                            found.take(block, Measures(*measures))
+                    rest = last
+                yield True
+        ended = process.wait()
+    finally:  # also where it is not wanted any more
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    if ended or found is None:
+        raise ValueError("could not be decoded")
+    return found
+
+
+def lines_of(line: bytes) -> Iterator[bytes]:
+    """What is printed for a record.
+
+    Raises:
+        ValueError: it is not one JSON object.
+    """
+    record = records.decode(line)
+    found = records.blocks(record)
+    if record.message is not None:
+        record.message.content = msgspec.Raw(b"null")
+    if not records.clears(record):
+        record.data = msgspec.Raw(b"null")
+    record.attachment = _cut(record.attachment)
+    yield compact_json(record)
+    facts = Facts()
+    message = facts.add_message(Role.ASSISTANT)
+    for block in found:
+        row = facts.add_block(message, block)
+        names = {name: block[name] for name in NAMES if name in block}
+        yield compact_json([_cut(block) | names, facts.measures(row)])
+
+
+def _cut(value: Any) -> Any:
+    """The same with long texts cut, at any depth."""
+    if isinstance(value, str):
+        return value[:LONGEST]
+    if isinstance(value, list):
+        return [*map(_cut, value)]
+    return {key: _cut(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def main() -> None:
+    """Print the outline of one record; the exit code is 1 where there is none."""
+    descriptor, start, length = map(int, sys.argv[1:])
+    line = os.pread(descriptor, length, start)
+    try:
+        for each in lines_of(line):
+            sys.stdout.buffer.write(each + b"\n")
+    except ValueError:
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,465 @@
+"""Work grows with what there is to read: counted, for sessions that are awkward in one way each. Times are measured in
+``benchmarks.growth``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from benchmarks import growth, shapes
+from context_tui.cli.inspect import report_of
+from context_tui.compaction import tool_pairing
+from context_tui.formats.base import Scanner, scan
+from context_tui.formats.claude_code import records, siblings
+from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.koda import compactions
+from context_tui.formats.line_reader import LineReader
+from context_tui.formats.lines import LARGEST, MOST_RAW, objects_on
+from context_tui.formats.opening import open_session, scanner_for, sessions_in
+from context_tui.policies.runtime_state import believed_at
+from context_tui.policies.triggers import runtime_states
+from context_tui.session import context as contexts
+from context_tui.session import session as sessions
+from context_tui.session.context import context_at
+from context_tui.session.facts import Facts, MessageFlag, Role
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.spans import Spans
+from context_tui.tokens.breakdown import Read, wasted
+from context_tui.tokens.recorded import last_request
+from tests.formats.histories import columns
+from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
+
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, counted: Counter[str]) -> None:
+    """Count the calls of a function."""
+    original = getattr(target, name)
+
+    def call(*given: Any, **more: Any) -> Any:
+        counted[name] += 1
+        return original(*given, **more)
+
+    monkeypatch.setattr(target, name, call)
+
+
+# -- listing
+
+
+def test_a_folder_is_listed_once_for_all_of_its_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    growth.agents_beside(12, tmp_path)
+    counted = Counter[str]()
+    counting(monkeypatch, Path, "glob", counted)
+    counting(monkeypatch, siblings, "_first_message", counted)
+    found = sessions_in(tmp_path)
+    assert sum(1 for info in found if info.parent == str(tmp_path / "s3.jsonl")) == 5
+    assert counted["glob"] == 1
+    assert counted["_first_message"] == 2 * 60  # as a file of its own, and as one beside a session
+
+
+# -- the context at many points
+
+
+@pytest.mark.parametrize("made", [growth.full, growth.micro, growth.segments, growth.clears, growth.koda_summaries])
+def test_a_report_puts_no_context_together_for_each_compaction(
+    made: Callable[[int, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counter[str]()
+    counting(monkeypatch, contexts, "order_at", counted)
+    found = []
+    for size in (5, 50):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        session = open_session(made(size, folder))
+        counted.clear()
+        report_of(session, timeline=True)
+        found.append(counted["order_at"])
+    assert found[0] == found[1] <= 4
+
+
+@fixtures
+@given(recording=conversations())
+def test_sizes_before_compactions_are_those_of_their_contexts(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    expected = []
+    for compaction in session.facts.compactions:
+        before = context_at(session.facts, min(compaction.message, len(session)), cleared=False)
+        expected.append(believed_at(before, len(before), last_request(before)) if len(before) else None)
+    assert [each["tokens_before"] for each in report_of(session)["compactions"]] == expected
+
+
+def test_what_a_compaction_kept_takes_no_more_room_than_its_ends(tmp_path: Path) -> None:
+    facts = open_session(growth.segments(40, tmp_path)).facts
+    kept = [compaction.prefix for compaction in facts.compactions]
+    assert sum(map(len, kept)) > 40 * 40 and all(len(prefix.ranges) == 2 for prefix in kept)
+
+
+def test_a_window_is_looked_up_once_for_all_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = open_session(growth.models(30, tmp_path))
+    counted = Counter[str]()
+    counting(monkeypatch, sessions, "Peaks", counted)
+    assert len({state.window for state in runtime_states(session, frozenset({"before_call"}))}) == 1
+    assert counted["Peaks"] == 1
+
+
+@given(st.lists(st.integers(0, 20)))
+def test_spans_are_the_numbers_that_they_were_made_of(numbers: list[int]) -> None:
+    spans = Spans.of(numbers)
+    assert spans == numbers and list(spans) == numbers and len(spans) == len(numbers)
+    assert [spans[at] for at in range(-len(numbers), len(numbers))] == numbers * 2 and spans[1:3] == numbers[1:3]
+    assert spans.end == max(numbers, default=-1) + 1 and all(number in spans for number in numbers)
+    assert spans != [*numbers, 1]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.none() | st.integers(0, 5)), max_size=25))
+def test_koda_compactions_are_what_their_stamps_say(rows: list[tuple[bool, int | None]]) -> None:
+    facts, archived = Facts(), [None if when is None else shapes.stamp(when) for _, when in rows]
+    for message, (is_summary, _) in enumerate(rows):
+        facts.add_message(Role.SYSTEM if is_summary else Role.USER, MessageFlag.SUMMARY if is_summary else 0)
+        facts.add_block(message, {"type": "text", "text": "a"})
+    expected, before = [], None
+    for summary in reversed([message for message, (is_summary, _) in enumerate(rows) if is_summary]):
+        stamps = {when for when in archived if when is not None and (before is None or when < before)}
+        older = {when for when in stamps if when not in archived[summary:]}
+        end = archived[summary] or "~"
+        own = max((when for when in older if when < end), default=None)
+        left = [m for m, when in enumerate(archived[:summary]) if when is None or own is None or when > own]
+        expected.append((summary, (*left, summary)))
+        before = own or before
+    found = compactions.compactions_in(facts, archived)
+    assert [(compaction.message, tuple(compaction.prefix)) for compaction in found] == expected[::-1]
+
+
+# -- pairs and reads
+
+
+class Id(str):
+    """A call id that counts what it is compared to."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Id.compared += 1
+        return str.__eq__(self, other)
+
+    def __str__(self) -> str:
+        return self
+
+    __hash__ = str.__hash__
+
+
+def with_ids(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with ids that count."""
+    keys = ("id", "tool_use_id")
+
+    def block(block: dict[str, Any]) -> dict[str, Any]:
+        return {key: Id(value) if key in keys else value for key, value in block.items()}
+
+    return [m if isinstance(m["content"], str) else {**m, "content": [*map(block, m["content"])]} for m in messages]
+
+
+@pytest.mark.parametrize("name", growth.PAIRS)
+@pytest.mark.parametrize("of", ["unique_ids", "problems", "repair", "repair_minimally"])
+def test_pairs_are_found_without_looking_at_all_others(of: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for size in (20, 200):
+        messages, seen = with_ids(growth.PAIRS[name](size)), Counter[str]()
+        content_of = tool_pairing.content_of
+
+        def counted(message: dict[str, Any], seen: Counter[str] = seen, content_of: Any = content_of) -> list[Any]:
+            blocks: list[Any] = content_of(message)
+            seen["blocks"] += len(blocks)
+            return blocks
+
+        monkeypatch.setattr(tool_pairing, "content_of", counted)
+        Id.compared = 0
+        getattr(tool_pairing, of)(messages)
+        found.append(Id.compared + seen["blocks"])
+        monkeypatch.undo()
+    assert found[1] <= 11 * found[0]
+
+
+def test_lines_read_twice_are_found_without_looking_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, end = Counter[str](), Read.end.fget  # type: ignore[attr-defined]
+
+    def counting_end(read: Read) -> float:
+        counted["end"] += 1
+        return float(end(read))
+
+    monkeypatch.setattr(Read, "end", property(counting_end))
+    assert wasted([Read(100, 1 + 20 * ((number * 37) % 200), 10, True) for number in range(200)]) == 0
+    assert counted["end"] <= 8 * 200
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 6), st.integers(0, 90)), max_size=12))
+def test_wasted_lines_are_those_that_one_before_had(reads: list[tuple[int, int, int]]) -> None:
+    """Where every line has one token, and no read goes to the end, they can be counted one by one."""
+    whole = [Read(lines, first, lines, True) for first, lines, _ in reads if lines]
+    had, again = set[int](), 0
+    for read in whole:
+        lines = set(range(read.first, read.first + read.lines))
+        again += len(lines & had)
+        had |= lines
+    most = sum(read.tokens for read in whole) // len(whole) * (len(whole) - 1) if whole else 0
+    assert abs(wasted(whole) - min(again, most)) <= len(whole)
+
+
+# -- stopping
+
+
+class Clock:
+    """A clock that goes on by a millisecond whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def now(self) -> float:
+        self.looks += 1
+        return self.looks / 1000
+
+
+def one_line(folder: Path) -> Path:
+    return growth.one_line(400, folder)
+
+
+def many_lines(folder: Path) -> Path:
+    return growth.plain(2_000, folder)
+
+
+def odd_lines(folder: Path) -> Path:
+    return growth.not_json(400, folder)
+
+
+def koda_rows(folder: Path) -> Path:
+    return growth.koda_plain(400, folder)
+
+
+def elements(folder: Path) -> Path:
+    return growth.document(400, folder)
+
+
+def long_line(folder: Path) -> Path:
+    return with_long_line(folder, 30 * 8 << 20)
+
+
+@pytest.mark.parametrize("made", [one_line, many_lines, odd_lines, koda_rows, elements, long_line])
+def test_reading_stops_when_its_time_is_over(
+    made: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanner, clock = scanner_for(sessions_in(made(tmp_path))[0]), Clock()
+    fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
+    for module in ("claude_code.scan", "koda.scan", "scanning"):
+        monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
+    steps, before = 0, 0
+    while not scanner.advance(0.003).end:
+        assert clock.looks - before <= 6
+        steps, before = steps + 1, clock.looks
+    assert steps >= 5
+
+
+def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, counted, clock = growth.copies(200, tmp_path), Counter[str](), Clock()
+    counting(monkeypatch, LinesContent, "line", counted)
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.time", SimpleNamespace(perf_counter=clock.now))
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not scanner.advance(0.003).end:
+        assert counted["line"] <= 6 * 16
+        counted.clear()
+    assert len(scanner.facts) == 401
+
+
+def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = one_line(tmp_path)
+    at_once, clock = open_session(path), Clock()
+    monkeypatch.setattr("context_tui.formats.claude_code.scan.time", SimpleNamespace(perf_counter=clock.now))
+    scanner: Scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not scanner.advance(0.001).end:
+        pass
+    assert scanner.session().to_messages() == at_once.to_messages() and len(at_once) > 390
+
+
+def test_values_on_a_line_are_found_where_they_are() -> None:
+    line = ' {"a": "é"}\t[1]  "x" '.encode()
+    assert [line[begin:end] for begin, end in objects_on(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
+    with pytest.raises(ValueError, match="Expecting value"):
+        list(objects_on(b"{} nothing"))
+
+
+# -- very long lines
+
+
+def with_long_line(folder: Path, size: int) -> Path:
+    """A session with a line of *size* bytes in it, which takes no room on the disk."""
+    recording = Recording()
+    recording.user("before")
+    path = recording.write(folder)
+    with path.open("ab") as file:
+        file.truncate(os.path.getsize(path) + size)
+    recording.lines.clear()
+    recording.user("after")
+    with path.open("ab") as file:
+        file.write(b"\n" + recording.data)
+    return path
+
+
+def test_a_line_that_is_too_large_is_a_problem_and_never_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+    decode = records.decode
+
+    def counted(line: bytes) -> Any:
+        decoded.append(len(line))
+        return decode(line)
+
+    monkeypatch.setattr("context_tui.formats.claude_code.records.decode", counted)
+    path = with_long_line(tmp_path, LARGEST + 1)
+    session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
+    assert [(problem.where, problem.what) for problem in session.facts.problems] == [
+        ("line 2", "too large to read: 67 MB (at most 67 MB)")
+    ]
+    assert len(session) == 2 and max(decoded, default=0) < 1_000
+    shown = session.content.raw(session.facts.problems[0].raw)
+    assert len(shown) < MOST_RAW + 100 and shown.endswith(f"[the first {MOST_RAW:,} of {LARGEST + 1:,} bytes]")
+
+
+def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.user("x" * 2_000)
+    recording.user("y")
+    path = recording.write(tmp_path)
+    length = len(recording.lines[0].rstrip())
+    for largest, problems in ((length, 0), (length - 1, 1)):
+        monkeypatch.setattr("context_tui.formats.lines.LARGEST", largest)
+        monkeypatch.setattr("context_tui.formats.line_reader.STEP", 300)
+        monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
+        session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
+        assert len(session.facts.problems) == problems and len(session) == 2 - problems
+
+
+def read_in_steps(path: Path) -> Session:
+    """The session as the inspector reads it."""
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not scanner.advance(0.01).end:
+        pass
+    return scanner.session()
+
+
+def large_records() -> Recording:
+    """Records of every kind with long texts in them."""
+    long = 'größe \\ "quoted"\n' * 900
+    recording = Recording()
+    recording.user(long)
+    recording.user([text(long), {"type": "image", "source": {"type": "base64", "data": "A" * 9_000}}])
+    recording.assistant(thinking(long, "s" * 5_000), text("short"), call("t1", "Read", file_path="/a", rest=long))
+    recording.results(result("t1", long), toolUseResult={"file": {"numLines": 3, "startLine": 1}})
+    recording.assistant(call("t2", "Edit", new=[long, {"deep": [long]}]), call("t3"), use=usage(500))
+    recording.results(result("t2", [text(long), text("b")]), result("t3", {"json": [1.0, long]}), text("typed " + long))
+    recording.user("[Compacted conversation summary]\n" + long)
+    recording.user("<bash-stdout>" + long)
+    recording.attachment("file", content={"file": {"content": long}})
+    recording.add("progress", data={"output": long})
+    recording.line(b'{"type":"user","uuid":"x","message":{"role":"user","content":"\\ud800' + b"y" * 9_000 + b'"}}')
+    recording.line(b"[" + b"1," * 3_000 + b"2]")
+    recording.line(recording.lines[0].rstrip() + recording.lines[1].rstrip())
+    return recording
+
+
+def test_records_that_another_process_decodes_give_the_same_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = large_records().write(tmp_path)
+    whole = open_session(path)
+    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    here = list[int]()
+    read_line = LineReader._read_line
+
+    def counted(reader: LineReader[Record], line: bytes, *given: Any) -> Any:
+        here.append(len(line))
+        return read_line(reader, line, *given)
+
+    monkeypatch.setattr(LineReader, "_read_line", counted)
+    elsewhere = read_in_steps(path)
+    assert columns(elsewhere.facts) == columns(whole.facts) and elsewhere.to_messages() == whole.to_messages()
+    assert elsewhere.facts.problems == whole.facts.problems and len(whole.facts.problems) == 1
+    assert sum(1 for length in here if length > 4_500) == 2  # those that are not one object
+
+
+def test_another_process_that_cannot_be_had_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.user("x" * 9_000)
+    path = recording.write(tmp_path)
+    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    for executable in ("", "/nowhere/python", "/bin/false"):
+        monkeypatch.setattr("sys.executable", executable)
+        assert len(read_in_steps(path)) == 1
+
+
+def test_reading_a_large_record_stops_with_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    recording.user("x" * 9_000)
+    path = recording.write(tmp_path)
+    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    begun: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+
+    def counted(*given: Any, **more: Any) -> subprocess.Popen[bytes]:
+        begun.append(popen(*given, **more))
+        return begun[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", counted)
+    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
+    while not begun:
+        assert not scanner.advance(0.0).end
+    del scanner
+    gc.collect()
+    assert begun[0].returncode is not None
+
+
+def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "request.json"
+    long = {"role": "user", "content": "x" * 3_000}
+    path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
+    assert not open_session(path).facts.problems
+    monkeypatch.setattr("context_tui.formats.lines.LARGEST", 3_060)
+    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    session = open_session(path)
+    assert [problem.where for problem in session.facts.problems] == ["element 2"]
+    assert "too large to read" in session.facts.problems[0].what and len(session) == 4
+
+
+def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "request.json"
+    path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
+    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    session = open_session(path)
+    assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
+    assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")
+
+
+def test_marks_in_one_message_do_not_look_through_it_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, counted = open_session(growth.blocks_of_one(50, tmp_path)), Counter[str]()
+    counting(monkeypatch, Facts, "blocks_of", counted)
+    made = ct.plan(session, "manual", clear=tuple((2, number) for number in range(50)))
+    assert counted["blocks_of"] < 50 and len(made.changes) == 50

@@ -712,7 +712,7 @@ def shapes() -> Iterator[Shape]:
     yield Shape("reads of one path, apart", 400, reads_apart)
     for name, pairs in PAIRS.items():
         for of in (unique_ids, problems, repair, repair_minimally, only_orphans):
-            yield Shape(f"pairs: {of.__name__}, {name}", 4_000, paired(of, pairs))
+            yield Shape(f"pairs: {of.__name__}, {name}", 800, paired(of, pairs))
     for policy in POLICIES:
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))

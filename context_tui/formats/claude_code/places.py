@@ -11,18 +11,15 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, Found
+from context_tui.formats.claude_code.records import is_markup
 from context_tui.formats.files import open_regular
 from context_tui.session.jsontext import loads
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
 
 LONGEST_SLUG = 200
 """Longer names of projects Claude Code cuts, and adds what only it can tell."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# What stands in a user record without having been typed: commands, their output, notices of the client.
-_MARKUP = re.compile(
-    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|system-reminder|user-memory|ide_)"
-    r"|Caveat: The messages below|\[Request interrupted|This session is being continued)"
-)
 
 
 def root_folder(environ: Mapping[str, str]) -> Path:
@@ -87,7 +84,12 @@ def _typed(record: Any) -> str:
     for block in blocks if isinstance(blocks, list) else ():
         if isinstance(block, dict) and block.get("type") == "text":
             text = block.get("text")
-            if isinstance(text, str) and text.strip() and not _MARKUP.match(text):
+            if (
+                isinstance(text, str)
+                and text.strip()
+                and not is_markup(text)
+                and not text.startswith(CLAUDE_CODE_SUMMARY)
+            ):
                 return text
     return ""
 

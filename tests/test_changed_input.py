@@ -15,7 +15,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.exporting import ExportError, export
-from context_tui.formats.lines import LineFile
+from context_tui.formats.kit.lines import LineFile
 from tests.formats.recordings import Recording, call, result
 
 BEFORE, AFTER = "import os", "import re"

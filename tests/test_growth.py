@@ -26,9 +26,8 @@ from context_tui.formats.claude_code import records, siblings
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader, objects_on
 from context_tui.formats.koda import compactions
-from context_tui.formats.line_reader import LineReader
-from context_tui.formats.lines import LARGEST, MOST_RAW, objects_on
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.runtime_state import believed_at
 from context_tui.policies.triggers import runtime_states
@@ -262,7 +261,7 @@ def test_reading_stops_when_its_time_is_over(
 ) -> None:
     scanner, clock = scanner_for(sessions_in(made(tmp_path))[0]), Clock()
     fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
-    for module in ("claude_code.scan", "koda.scan", "scanning"):
+    for module in ("claude_code.scan", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
     steps, before = 0, 0
     while not scanner.advance(0.003).end:
@@ -274,7 +273,8 @@ def test_reading_stops_when_its_time_is_over(
 def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, counted, clock = growth.copies(200, tmp_path), Counter[str](), Clock()
     counting(monkeypatch, LinesContent, "line", counted)
-    monkeypatch.setattr("context_tui.formats.claude_code.scan.time", SimpleNamespace(perf_counter=clock.now))
+    for module in ("claude_code.scan", "kit.lines"):
+        monkeypatch.setattr(f"context_tui.formats.{module}.time", SimpleNamespace(perf_counter=clock.now))
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     while not scanner.advance(0.003).end:
         assert counted["line"] <= 6 * 16
@@ -285,7 +285,8 @@ def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch:
 def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = one_line(tmp_path)
     at_once, clock = open_session(path), Clock()
-    monkeypatch.setattr("context_tui.formats.claude_code.scan.time", SimpleNamespace(perf_counter=clock.now))
+    for module in ("claude_code.scan", "kit.lines"):
+        monkeypatch.setattr(f"context_tui.formats.{module}.time", SimpleNamespace(perf_counter=clock.now))
     scanner: Scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     while not scanner.advance(0.001).end:
         pass
@@ -344,8 +345,8 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.lines.LARGEST", largest)
-        monkeypatch.setattr("context_tui.formats.line_reader.STEP", 300)
+        monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", largest)
+        monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 300)
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
         assert len(session.facts.problems) == problems and len(session) == 2 - problems
@@ -384,7 +385,7 @@ def test_records_that_another_process_decodes_give_the_same_facts(
 ) -> None:
     path = large_records().write(tmp_path)
     whole = open_session(path)
-    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
     monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
     here = list[int]()
     read_line = LineReader._read_line
@@ -404,7 +405,7 @@ def test_another_process_that_cannot_be_had_is_done_without(tmp_path: Path, monk
     recording = Recording()
     recording.user("x" * 9_000)
     path = recording.write(tmp_path)
-    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
     monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
     for executable in ("", "/nowhere/python", "/bin/false"):
         monkeypatch.setattr("sys.executable", executable)
@@ -415,7 +416,7 @@ def test_reading_a_large_record_stops_with_its_process(tmp_path: Path, monkeypat
     recording = Recording()
     recording.user("x" * 9_000)
     path = recording.write(tmp_path)
-    monkeypatch.setattr("context_tui.formats.line_reader.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
     monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
     begun: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
@@ -438,9 +439,9 @@ def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: 
     long = {"role": "user", "content": "x" * 3_000}
     path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
     assert not open_session(path).facts.problems
-    monkeypatch.setattr("context_tui.formats.lines.LARGEST", 3_060)
-    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", 3_060)
+    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.where for problem in session.facts.problems] == ["element 2"]
     assert "too large to read" in session.facts.problems[0].what and len(session) == 4
@@ -451,8 +452,8 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
-    monkeypatch.setattr("context_tui.formats.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import BRANCH, HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
-from context_tui.formats.files import open_regular, unreadable
+from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.session import Session, SessionInfo

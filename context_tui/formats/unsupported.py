@@ -11,8 +11,8 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim
-from context_tui.formats.databases import MAGIC, Database
-from context_tui.formats.heads import first_values
+from context_tui.formats.kit.databases import MAGIC, Database
+from context_tui.formats.kit.heads import first_values
 
 CERTAIN = 90
 LIKELY = 88

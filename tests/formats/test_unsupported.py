@@ -12,7 +12,7 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.formats.heads import first_values
+from context_tui.formats.kit.heads import first_values
 from context_tui.formats.opening import format_of
 from context_tui.formats.unsupported import unsupported_format
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.anthropic.write import refused, write_request
-from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.documents import Run, preview
-from context_tui.formats.scanning import DocumentScanner, documents_in
-from context_tui.formats.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
-from context_tui.formats.writing import tools_of
+from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.kit.documents import Run, preview
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
+from context_tui.formats.kit.writing import tools_of
 from context_tui.losses import Losses
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import compact_json
@@ -59,13 +59,13 @@ def reply_in(run: Run) -> dict[str, Any] | None:
 class AnthropicShape:
     """Messages requests: every element is a message, and stays as it is."""
 
-    def begin(self, run: Run, assembly: Assembly) -> None:
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, the window, the system prompt and the size of the tools."""
-        facts, reply = assembly.facts, reply_in(run) or {}
+        facts, reply = builder.facts, reply_in(run) or {}
         model = run.get("model") or reply.get("model")
         facts.model = short(model) if isinstance(model, str) else None
-        assembly.say_window(run.get("context_window"))
-        assembly.say_system(text_in(as_blocks(run.get("system"))))
+        builder.say_window(run.get("context_window"))
+        builder.say_system(text_in(as_blocks(run.get("system"))))
         if tools := run.get("tools"):
             facts.tools_bytes = len(compact_json(tools))
 

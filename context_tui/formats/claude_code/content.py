@@ -6,7 +6,7 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code import records
-from context_tui.formats.lines import LineFile
+from context_tui.formats.kit.lines import LineFile
 from context_tui.session.facts import Facts
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
-from context_tui.formats.line_reader import FEW, FastPath
-from context_tui.formats.lines import STEP
-from context_tui.formats.values import milliseconds
+from context_tui.formats.kit.lines import FEW, STEP, FastPath
+from context_tui.formats.kit.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
 from context_tui.session.columns import message_appender, record_appender
 from context_tui.session.facts import RecordKind, Role

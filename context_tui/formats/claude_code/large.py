@@ -18,7 +18,7 @@ import msgspec
 
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.lines import LineFile
+from context_tui.formats.kit.lines import LineFile
 from context_tui.session.facts import Facts, Measures, Role
 from context_tui.session.jsontext import compact_json, loads
 

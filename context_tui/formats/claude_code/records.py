@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.values import Block, as_blocks, recorded_tokens
+from context_tui.formats.kit.values import Block, as_blocks, recorded_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, loads, nested_deeper
 from context_tui.session.limits import MAX_DEPTH, MOST_TOKENS, NAME_LENGTH, short

@@ -22,9 +22,8 @@ from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import fast_path
 from context_tui.formats.claude_code.large import Outline, outlined
 from context_tui.formats.claude_code.records import Record
-from context_tui.formats.line_reader import FEW, LineReader
-from context_tui.formats.lines import LineFile
-from context_tui.formats.values import epoch_ms, recorded_tokens
+from context_tui.formats.kit.lines import FEW, LineFile, LineReader
+from context_tui.formats.kit.values import epoch_ms, recorded_tokens
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
 from context_tui.session.limits import short
 from context_tui.session.select import without_messages

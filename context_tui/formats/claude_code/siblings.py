@@ -10,8 +10,8 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
 from context_tui.formats.claude_code.scan import UNNAMED
-from context_tui.formats.files import open_regular
-from context_tui.formats.lines import STEP, LineFile
+from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.lines import STEP, LineFile
 from context_tui.session.limits import short
 from context_tui.session.session import SessionInfo
 

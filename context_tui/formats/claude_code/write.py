@@ -16,8 +16,8 @@ from typing import Any
 from context_tui.errors import Error
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
-from context_tui.formats.values import epoch_ms
-from context_tui.formats.writing import LOOKS_TYPED
+from context_tui.formats.kit.values import epoch_ms
+from context_tui.formats.kit.writing import LOOKS_TYPED
 from context_tui.losses import Losses
 from context_tui.session.bodies import with_texts
 from context_tui.session.derived import Origin, origin_of

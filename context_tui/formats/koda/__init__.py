@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.databases import MAGIC, Database, DatabaseLocked, text
-from context_tui.formats.koda.scan import KodaScanner
+from context_tui.formats.kit.databases import MAGIC, Database, DatabaseLocked, text
+from context_tui.formats.kit.row_scanner import RowScanner
+from context_tui.formats.kit.values import epoch_ms, title_of
+from context_tui.formats.koda.shape import KodaShape
 from context_tui.formats.koda.write import write_database
-from context_tui.formats.values import epoch_ms, title_of
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -53,8 +54,8 @@ class KodaFormat(Format):
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
-        scanner = KodaScanner(path, info)
-        if not scanner.rows and info.id not in {each.id for each in self.sessions(path)}:
+        scanner = RowScanner(Database(path), info, KodaShape)
+        if not scanner.count and info.id not in {each.id for each in self.sessions(path)}:
             raise UnreadableSession(f"{path}: has no session {info.id!r}")
         return scanner
 

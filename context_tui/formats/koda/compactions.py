@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from context_tui.formats.values import epoch_ms
+from context_tui.formats.kit.values import epoch_ms
 from context_tui.session.epochs import order_at
 from context_tui.session.facts import Compaction, Epoch, Facts, Kind, MessageFlag, Role
 from context_tui.session.spans import Spans

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from context_tui.formats.arguments import input_of
-from context_tui.formats.assembly import Part
-from context_tui.formats.databases import text
-from context_tui.formats.values import epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.arguments import input_of
+from context_tui.formats.kit.databases import text
+from context_tui.formats.kit.message_builder import Part
+from context_tui.formats.kit.values import epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.facts import MessageFlag, Role, Usage
 from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.markers import KODA_SUMMARY

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import Error
-from context_tui.formats.arguments import arguments_of
-from context_tui.formats.writing import body_as_text, tell_injected
+from context_tui.formats.kit.arguments import arguments_of
+from context_tui.formats.kit.writing import body_as_text, tell_injected
 from context_tui.losses import Losses
 from context_tui.session import markers
 from context_tui.session.jsontext import compact_json

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.documents import Run, preview
+from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.kit.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
 from context_tui.formats.openai.write import refused, write_request
-from context_tui.formats.scanning import DocumentScanner, documents_in
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from context_tui.formats.arguments import RAW, input_of
-from context_tui.formats.assembly import Assembly, Part
-from context_tui.formats.documents import Run
-from context_tui.formats.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
-from context_tui.formats.writing import tools_of
+from context_tui.formats.kit.arguments import RAW, input_of
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.writing import tools_of
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import compact_json
 from context_tui.session.limits import short
@@ -66,12 +66,12 @@ class OpenAIShape:
         self._function = ""
         self._answered: dict[int, str] = {}  # element of role function -> the call it answers
 
-    def begin(self, run: Run, assembly: Assembly) -> None:
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, the window and the size of the tools."""
-        facts, response = assembly.facts, run.get("response")
+        facts, response = builder.facts, run.get("response")
         model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
         facts.model = short(model) if isinstance(model, str) else None
-        assembly.say_window(run.get("context_window"))
+        builder.say_window(run.get("context_window"))
         facts.input_includes_cache = True
         if tools := run.get("tools") or run.get("functions"):
             facts.tools_bytes = len(compact_json(tools))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.arguments import arguments_of
-from context_tui.formats.writing import tell_injected, write_json
+from context_tui.formats.kit.arguments import arguments_of
+from context_tui.formats.kit.writing import tell_injected, write_json
 from context_tui.losses import Losses
 from context_tui.session.facts import is_block_list
 from context_tui.session.jsontext import compact_json

@@ -13,12 +13,12 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.files import open_regular
+from context_tui.formats.kit.files import open_regular
 
 PATIENCE_S = 20.0
 """How long one question may take; a damaged file can lead in circles."""
@@ -117,7 +117,7 @@ class Database:
         raise failure or sqlite3.OperationalError("no way to open it")
 
 
-def checksum(row: Row, before: int = 0) -> int:
+def checksum(row: Iterable[Any], before: int = 0) -> int:
     """The checksum of rows that end with *row*, from that of those *before* it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()

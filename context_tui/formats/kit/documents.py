@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.files import open_regular, unreadable
-from context_tui.formats.heads import BOM, first_values, whole_part
-from context_tui.formats.lines import MOST_RAW, beginning, too_large
-from context_tui.formats.values import recorded_tokens
+from context_tui.formats.kit.files import open_regular, unreadable
+from context_tui.formats.kit.heads import BOM, first_values, whole_part
+from context_tui.formats.kit.lines import MOST_RAW, beginning, too_large
+from context_tui.formats.kit.values import recorded_tokens
 from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
 from context_tui.session.sizes import tokens_of_bytes
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
-from context_tui.formats.line_reader import LineReader
-from context_tui.formats.lines import LineFile
-from context_tui.formats.values import block_of, recorded_tokens, usage_or_note
+from context_tui.formats.kit.lines import LineFile, LineReader
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.values import block_of, recorded_tokens, usage_or_note
 from context_tui.session.facts import RecordKind, Usage
 from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.session import Session, SessionInfo
@@ -35,22 +34,22 @@ class LineShape(Protocol):
 class LinesContent:
     """Full text of a session, read from the lines of its file when it is asked for."""
 
-    def __init__(self, file: LineFile, shape: LineShape, assembly: Assembly) -> None:
-        self.file, self._shape, self._assembly = file, shape, assembly
+    def __init__(self, file: LineFile, shape: LineShape, builder: MessageBuilder) -> None:
+        self.file, self._shape, self._builder = file, shape, builder
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
-        rows = self._assembly.facts.records_of(message)
+        rows = self._builder.facts.records_of(message)
         return [block for row in rows for block in _part(self._shape, decode(self._line(row))).blocks]
 
     def raw(self, record: int) -> str:
         """A record's own text."""
-        facts = self._assembly.facts
+        facts = self._builder.facts
         return self.file.shown(facts.record_place[record], facts.record_length[record])
 
     def system(self) -> str:
         """The system prompt, where a record held it."""
-        return self._assembly.system
+        return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
         """Nothing: records of a conversation do not hold tool schemas."""
@@ -61,7 +60,7 @@ class LinesContent:
         return self.file.unchanged()
 
     def _line(self, record: int) -> bytes:
-        facts = self._assembly.facts
+        facts = self._builder.facts
         return self.file.read(facts.record_place[record], facts.record_length[record])
 
 
@@ -70,8 +69,8 @@ class LineScanner:
 
     def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
         self._file, self._info, self._shape = LineFile(path), info, shape()
-        self._assembly = Assembly()
-        self._reader = LineReader(self._file, self._assembly.facts, decode)
+        self._builder = MessageBuilder()
+        self._reader = LineReader(self._file, self._builder.facts, decode)
 
     @property
     def progress(self) -> float:
@@ -81,16 +80,16 @@ class LineScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.perf_counter() + budget_s
-        facts, before = self._assembly.facts, len(self._assembly.facts)
+        facts, before = self._builder.facts, len(self._builder.facts)
         end = self._reader.advance(self._take, deadline)
         if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: no known record in it")
-        return Advance(len(facts) - before, self._assembly.first_changed(before), end)
+        return Advance(len(facts) - before, self._builder.first_changed(before), end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        facts = self._assembly.facts
-        return Session(facts, LinesContent(self._file, self._shape, self._assembly), self._info, len(facts))
+        facts = self._builder.facts
+        return Session(facts, LinesContent(self._file, self._shape, self._builder), self._info, len(facts))
 
     def _take(self, record: Record, place: int, length: int) -> None:
         try:
@@ -98,7 +97,7 @@ class LineScanner:
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:
-            self._assembly.add(part, place, length, self._reader.where)
+            self._builder.add(part, place, length, self._reader.where)
 
 
 def _part(shape: LineShape, record: Record) -> Part:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.assembly import Assembly, Part
 from context_tui.formats.base import Advance
-from context_tui.formats.documents import Broken, Element, Run, read_runs, shown, size_of, text_of, value_of
-from context_tui.formats.lines import too_large
-from context_tui.formats.values import text_in, title_of
+from context_tui.formats.kit.documents import Broken, Element, Run, read_runs, shown, size_of, text_of, value_of
+from context_tui.formats.kit.lines import too_large
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.values import text_in, title_of
 from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
 
@@ -21,7 +21,7 @@ from context_tui.session.session import Session, SessionInfo
 class Shape(Protocol):
     """How a format understands a run. One is made for every pass over it."""
 
-    def begin(self, run: Run, assembly: Assembly) -> None:
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take what stands beside the message list: model, window, system prompt, tools."""
 
     def tools(self, run: Run) -> list[dict[str, Any]]:
@@ -42,9 +42,9 @@ class DocumentContent:
     """Full text of a run that is at hand as the file's own bytes."""
 
     def __init__(
-        self, elements: list[Element], run: Run, shape: Shape, assembly: Assembly, now: Callable[[Run], bool]
+        self, elements: list[Element], run: Run, shape: Shape, builder: MessageBuilder, now: Callable[[Run], bool]
     ) -> None:
-        self._elements, self._run, self._shape, self._assembly = elements, run, shape, assembly
+        self._elements, self._run, self._shape, self._builder = elements, run, shape, builder
         self._now = now
 
     def unchanged(self) -> bool:
@@ -53,18 +53,18 @@ class DocumentContent:
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every element that it was put together from."""
-        facts = self._assembly.facts
+        facts = self._builder.facts
         places = [facts.record_place[row] for row in facts.records_of(message)]
         parts = [self._shape.part(value_of(self._elements[place]), place) for place in places]
         return [dict(block) for part in parts for block in part.blocks]
 
     def raw(self, record: int) -> str:
         """An element's own text."""
-        return shown(self._elements[self._assembly.facts.record_place[record]])
+        return shown(self._elements[self._builder.facts.record_place[record]])
 
     def system(self) -> str:
         """The system prompt, wherever the request had it."""
-        return self._assembly.system
+        return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
         """Tool schemas, Anthropic-shaped."""
@@ -88,35 +88,35 @@ class DocumentScanner:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = self._next == len(self._elements) and self._stamp != _stamp(self._path) and self._reload()
-        before = 0 if restarted else len(self._assembly.facts)
+        before = 0 if restarted else len(self._builder.facts)
         while self._next < len(self._elements):
             self._take(self._next)
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        facts, end = self._assembly.facts, self._next == len(self._elements)
+        facts, end = self._builder.facts, self._next == len(self._elements)
         if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
-        changed = self._assembly.first_changed(before)
+        changed = self._builder.first_changed(before)
         return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        content = DocumentContent(self._elements, self._run, self._shape, self._assembly, self._still_has)
-        return Session(self._assembly.facts, content, self._info, len(self._assembly.facts))
+        content = DocumentContent(self._elements, self._run, self._shape, self._builder, self._still_has)
+        return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
     def _take(self, place: int) -> None:
         element, where = self._elements[place], f"element {place}"
         size = size_of(element)
         if what := too_large(size):
-            self._assembly.add_problem(place, size, where, what)
+            self._builder.add_problem(place, size, where, what)
             return
         try:
             part = self._shape.part(value_of(element), place)
         except ValueError as error:
-            self._assembly.add_problem(place, size, where, str(error))
+            self._builder.add_problem(place, size, where, str(error))
         else:
-            self._assembly.add(part, place, size, where)
+            self._builder.add(part, place, size, where)
 
     def _still_has(self, run: Run) -> bool:
         """Whether the file begins with what *run* was: its elements (but for a torn one), and what stands beside."""
@@ -129,9 +129,9 @@ class DocumentScanner:
 
     def _beside(self, run: Run) -> tuple[Any, ...]:
         """What a run has besides its elements: system prompt and tools; model and response, which may come later."""
-        shape, assembly = self._new_shape(), Assembly()
-        shape.begin(run, assembly)
-        return (assembly.system, shape.tools(run)), assembly.facts.model, shape.reply(run)
+        shape, builder = self._new_shape(), MessageBuilder()
+        shape.begin(run, builder)
+        return (builder.system, shape.tools(run)), builder.facts.model, shape.reply(run)
 
     def _read(self) -> Run:
         self._stamp = _stamp(self._path)
@@ -145,9 +145,9 @@ class DocumentScanner:
         return runs[number]
 
     def _load(self, run: Run) -> None:
-        self._run, self._shape, self._assembly = run, self._new_shape(), Assembly()
+        self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
         self._elements, self._next = _with_reply(run, self._shape), 0
-        self._shape.begin(run, self._assembly)
+        self._shape.begin(run, self._builder)
 
     def _reload(self) -> bool:
         """Read a file again that has changed; whether the scan has to start again."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.formats.values import as_id
+from context_tui.formats.kit.values import as_id
 from context_tui.losses import Losses
 from context_tui.session.bodies import is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.formats.values import recorded_tokens, text_in
+from context_tui.formats.kit.values import recorded_tokens, text_in
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.spans import Spans
@@ -52,7 +52,7 @@ class Part:
     compacted: Compacted | None = None
 
 
-class Assembly:
+class MessageBuilder:
     """Facts of messages that are put together from parts; ``system`` is the session's system prompt."""
 
     def __init__(self) -> None:

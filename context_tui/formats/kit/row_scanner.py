@@ -1,0 +1,219 @@
+"""Reading a session from the rows of a database, which a format understands one at a time; and reading them again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Advance
+from context_tui.formats.kit.databases import Database, checksum
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.session.facts import Usage
+from context_tui.session.session import Session, SessionInfo
+
+BATCH, BATCH_BYTES = 64, 1 << 20
+"""Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
+
+
+class RowLike(Protocol):
+    """A row with its id, which ascends along a session, and the bytes of its texts."""
+
+    @property
+    def id(self) -> Any:
+        """What the row is ordered by."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its texts."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its values."""
+
+
+R = TypeVar("R", bound=RowLike)
+
+
+class RowShape(Protocol[R]):
+    """How a format understands rows. One is made for every pass over a session.
+
+    ``rows`` is the SELECT of all columns from the table, without conditions; ``session_column`` and ``id_column`` are
+    what it is asked by.
+    """
+
+    rows: str
+    session_column: str
+    id_column: str
+
+    def row(self, values: tuple[Any, ...]) -> R:
+        """A row of what was selected."""
+
+    def part(self, row: R) -> Part:
+        """What a row says; the same whenever it is asked."""
+
+    def text(self, row: R) -> str:
+        """A row's own texts, for showing a problem."""
+
+    def take(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
+        """Note what else is known by a row that went to *message* (-1: to none), and told this *usage*."""
+
+    def end(self, builder: MessageBuilder) -> None:
+        """Make the facts whole, once every row was taken."""
+
+
+class Rows(Generic[R]):
+    """The rows of one session, in batches by id; and whether those that were read are still what they were."""
+
+    def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
+        self._database, self._shape, self._session = database, shape, session_id
+        where = f"WHERE {shape.session_column} = ? AND {shape.id_column} > ? ORDER BY {shape.id_column} LIMIT ?"
+        self._select = f"{shape.rows} {where}"
+        self._batch = 1
+        self.read, self.last, self._checksum = 0, -1, 0
+
+    def count(self) -> int:
+        """How many there are."""
+        sql = f"SELECT count(*) FROM ({self._shape.rows} WHERE {self._shape.session_column} = ?)"
+        found: int = self._database.query(sql, (self._session,))[0][0]
+        return found
+
+    def behind(self, last: int) -> list[R]:
+        """The next rows behind the one with the id *last*; none at the end."""
+        found = self._database.query(self._select, (self._session, last, self._batch))
+        rows = [self._shape.row(values) for values in found]
+        large = sum(row.size for row in rows) > BATCH_BYTES
+        self._batch = 1 if large else min(2 * self._batch, BATCH)
+        return rows
+
+    def with_id(self, row_id: int) -> R:
+        """One row, as it is now.
+
+        Raises:
+            UnreadableSession: it is no longer there.
+        """
+        found = self._database.query(f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,))
+        if not found:
+            raise UnreadableSession(f"{self._database.path}: row {row_id} has gone since it was read; open it again")
+        return self._shape.row(found[0])
+
+    def note(self, row: R) -> None:
+        """Remember a row, which has to be the next one, as it was read.
+
+        Raises:
+            UnreadableSession: its id is not behind the last one's.
+        """
+        if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
+            raise UnreadableSession(f"{self._database.path}: is damaged: row ids behind {self.last} do not ascend")
+        self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
+
+    def unchanged(self) -> bool:
+        """Whether the rows that were read are still there, the same and without others between them."""
+        now = Rows(self._database, self._shape, self._session)
+        while now.last < self.last and (batch := now.behind(now.last)):
+            for row in batch:
+                if now.last < self.last:
+                    now.note(row)
+        return (now.read, now.last, now._checksum) == (self.read, self.last, self._checksum)
+
+
+class RowContent(Generic[R]):
+    """Full text of a session from the database."""
+
+    def __init__(self, shape: RowShape[R], builder: MessageBuilder, rows: Rows[R]) -> None:
+        self._shape, self._builder, self._rows = shape, builder, rows
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message, from its rows as they are now.
+
+        Raises:
+            UnreadableSession: rows are no longer there.
+        """
+        parts = [self._shape.part(self._row(record)) for record in self._builder.facts.records_of(message)]
+        return [block for part in parts for block in part.blocks]
+
+    def raw(self, record: int) -> str:
+        """A row's texts."""
+        return self._shape.text(self._row(record))
+
+    def system(self) -> str:
+        """The system prompt, where a row holds it."""
+        return self._builder.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Nothing: rows of a conversation do not hold tool schemas."""
+        return []
+
+    def unchanged(self) -> bool:
+        """Whether the rows that were read are still what they were."""
+        return self._rows.unchanged()
+
+    def _row(self, record: int) -> R:
+        return self._rows.with_id(self._builder.facts.record_place[record])
+
+
+class RowScanner(Generic[R]):
+    """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
+
+    ``count`` is how many rows there were at first.
+    """
+
+    def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:
+        self._database, self._info, self._new_shape = database, info, shape
+        self._stamp: tuple[Any, ...] = ()
+        self._ended = False
+        self._begin()
+        self.count = self._rows.count()
+
+    @property
+    def progress(self) -> float:
+        """Share of the rows that have been read."""
+        return min(self._rows.read / self.count, 1.0) if self.count else 1.0
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        restarted = False
+        if self._ended:
+            stamp = self._database.stamp()
+            if stamp == self._stamp:
+                return Advance(0, None, True)
+            self._ended, self._stamp = False, stamp
+            if restarted := not self._rows.unchanged():
+                self._begin()
+        facts = self._builder.facts
+        before = 0 if restarted else len(facts)
+        while self._take() and (deadline is None or time.monotonic() < deadline):
+            pass
+        if self._ended:
+            self._shape.end(self._builder)
+        changed = self._builder.first_changed(before)
+        return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
+
+    def session(self) -> Session:
+        """A view of what has been read so far."""
+        facts = self._builder.facts
+        return Session(facts, RowContent(self._shape, self._builder, self._rows), self._info, len(facts))
+
+    def _begin(self) -> None:
+        self._builder = MessageBuilder()
+        self._shape = self._new_shape(self._database)
+        self._rows = Rows(self._database, self._shape, self._info.id)
+        self._waiting: list[R] = []
+        self._ended = False
+        self._stamp = self._stamp or self._database.stamp()
+
+    def _take(self) -> bool:
+        """Take one row; whether there was one."""
+        if not self._waiting:
+            self._waiting = self._rows.behind(self._rows.last)
+            self._waiting.reverse()
+        if not self._waiting:
+            self._ended = True
+            return False
+        row = self._waiting.pop()
+        self._rows.note(row)
+        part = self._shape.part(row)
+        message = self._builder.add(part, row.id, row.size, f"row {row.id}")
+        self._shape.take(row, message, part.usage, self._builder)
+        return True

@@ -1,6 +1,6 @@
 """Files of JSON lines: read-only, mapped into memory, and gone through once, resumably.
 
-In short steps, with a torn last line, several values on a line, lines that are too long, and problems with their places.
+That goes in short steps, whatever is there: a torn last line, several values on a line, lines that are too long.
 """
 
 from __future__ import annotations

@@ -15,10 +15,6 @@ HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
 LONG_HEAD_BYTES = 4 << 20
 """How much of a JSON file is, where that does not tell."""
-BRANCH = "branch-"
-"""Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
-by reading the session, not listed: a scanner for one raises UnreadableSession where there is none.
-"""
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,14 @@ class Format(Protocol):
         Raises:
             UnreadableSession: there is no such session in the file.
         """
+
+    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        """A session of a file that is not listed, as it is only found by reading: None where no id is like that.
+
+        Args:
+            main: the main session of the file.
+        """
+        return None
 
     def title(self, path: Path) -> str:
         """What the main session of a file is about, from its head; empty where that does not tell."""

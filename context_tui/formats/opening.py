@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
-from context_tui.formats.base import BRANCH, HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
+from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
@@ -85,8 +84,9 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
         found = [info for info in found if info.id == session_id]
-        if not found and main and not os.path.isdir(path) and session_id.startswith(BRANCH):
-            return [replace(main, id=session_id, title=session_id, parent=str(path))]
+        if not found and main and not os.path.isdir(path):
+            unlisted = FORMATS[main.format].unlisted(main, session_id)
+            found = [unlisted] if unlisted else []
         if not found:
             others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
             raise UnreadableSession(f"{path}: has no session {session_id!r}{others}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.places import kept, resume_command, title_of
 from context_tui.formats.claude_code.records import SIDE_TYPES, decode
-from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.losses import Losses
@@ -52,6 +53,11 @@ class ClaudeCodeFormat(Format):
 
     def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
+
+    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        if not session_id.startswith(BRANCH):
+            return None
+        return replace(main, id=session_id, title=session_id, parent=main.path)
 
     def title(self, path: Path) -> str:
         return title_of(path)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import BRANCH, Advance
+from context_tui.formats.base import Advance
 from context_tui.formats.claude_code import records
 from context_tui.formats.claude_code.content import LinesContent
 from context_tui.formats.claude_code.fast_path import fast_path
@@ -31,6 +31,10 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import EMPTY, Spans
 
 MAIN = ""
+BRANCH = "branch-"
+"""Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
+by reading the session, not listed: the scanner of one raises UnreadableSession where there is none.
+"""
 UNNAMED = "sidechain"
 """Id of a sidechain whose records do not name their agent."""
 

@@ -24,9 +24,9 @@ STEP = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
 stopped.
 """
-LARGEST = 64 << 20
-"""Bytes of the largest record that is read. A request holds half of that at most, and decoding more would hold up
-everything else for seconds."""
+LARGEST, LARGEST_HERE = 256 << 20, 64 << 20
+"""Bytes of the largest record that is read, and of the largest that is tried in this process where another one that was
+given it could not decode it. A request holds 32 MB at most."""
 MOST_RAW = 1 << 20
 """Bytes of a record that are shown as they are."""
 
@@ -253,13 +253,20 @@ class LineReader(Generic[R]):
         if what := too_large(end - start):
             self.torn = not whole
             self.problem(start, end - start, what)
-        elif take_large is None or end - start <= STEP:
+        elif end - start <= STEP:
+            yield from self._read_line(data[start:end], start, whole, take)
+        elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # garbage is not copied
+            self._unreadable(start, end - start, whole, "not a JSON object")
+        elif take_large is None:
             yield from self._read_line(data[start:end], start, whole, take)
         else:
             try:
                 yield from take_large(start, end - start)
-            except ValueError:
-                yield from self._read_line(data[start:end], start, whole, take)
+            except ValueError as error:
+                if end - start > LARGEST_HERE:
+                    self._unreadable(start, end - start, whole, str(error))
+                else:
+                    yield from self._read_line(data[start:end], start, whole, take)
         self._line += whole
         self._offset = min(end + 1, size)
 
@@ -281,13 +288,17 @@ class LineReader(Generic[R]):
                 several.append((self._decode(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
-            self.torn = not whole
-            torn = "torn last line (still being written, or cut off)"
-            self.problem(start, len(line), torn if self.torn else f"unreadable line: {why[:120]}")
+            self._unreadable(start, len(line), whole, why)
             return
         for each in several:
             yield from take(*each) or ()
             yield True
+
+    def _unreadable(self, start: int, length: int, whole: bool, why: str) -> None:
+        """A line that holds no record; the last one may only be torn."""
+        self.torn = not whole
+        torn = "torn last line (still being written, or cut off)"
+        self.problem(start, length, torn if self.torn else f"unreadable line: {why[:120]}")
 
     def _untear(self) -> None:
         """Take back the torn last line: the file has grown, so it is read again."""

@@ -221,8 +221,8 @@ def repair_minimally(messages: list[Message]) -> tuple[list[Message], list[str]]
     """The least that makes a history one that a provider accepts, and notes on it.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
-    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`own_ids` gave. Calls of the very
-    last message stay pending.
+    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`unique_ids` gave. Calls of the
+    very last message stay pending.
     """
     notes = Counter[str]()
     history = _user_first(_without_blanks(messages, notes), notes)

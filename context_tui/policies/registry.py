@@ -61,6 +61,10 @@ class Guarded:
         """Its curve."""
         return self._safely(self._policy.curve, context, params, state, name, values)
 
+    def runs(self, params: Any) -> Sequence[str]:
+        """The policies that it runs."""
+        return self._safely(self._policy.runs, params)
+
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
         return self._quietly(self._policy.derived, name, params, context, state)

@@ -136,51 +136,6 @@ def test_none_takes_the_place_of_another_or_does_less_than_it_must(tmp_path: Pat
     }
 
 
-FAILING = """\
-from lumen_format import LumenFormat
-
-class Wild(LumenFormat):
-    name = "wild"
-
-    def sniff(self, head, path):
-        return super().sniff(head, path) and type(super().sniff(head, path))(99, "as lumen")
-
-    def {method}(self, *given):
-        {does}
-"""
-
-
-@pytest.mark.parametrize("does", ["1 // 0", "return 7"])
-@pytest.mark.parametrize(
-    "method", ["sniff", "sessions", "lister", "scanner", "title", "kept", "unlisted", "refuses", "write", "resume"]
-)
-def test_one_that_fails_while_it_works_fails_in_a_line(
-    lumen: dict[str, str], log: Path, tmp_path: Path, method: str, does: str
-) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    environ = installed(site, FAILING.format(method=method, does=does), "wild = added:Wild")
-    environ["PYTHONPATH"] += os.pathsep + lumen["PYTHONPATH"]
-    out, code = tmp_path / "out.lumen", 1
-    for arguments in (
-        ("inspect", log),
-        ("inspect", f"{log}#other"),
-        ("inspect", log.parent),
-        ("apply", log, "-P", "manual", "-p", "clear=7:0", "--to", "wild", "-o", out),
-        ("inspect", ROOT / "sample_sessions" / "coding-session.jsonl"),
-    ):
-        done = run(environ, *arguments)
-        said = [line for line in done.stderr.splitlines() if "wild" in line and "failed" in line]
-        assert "Traceback" not in done.stderr and "unexpected" not in done.stderr and len(said) <= 1, done.stderr
-        assert done.returncode in (0, 1, 2)
-    assert done.returncode == 0, "the others suffer nothing"
-    code = (
-        "from context_tui.discovery import recorded_sessions, title_of; [title_of(e.info) for e in recorded_sessions()]"
-    )
-    listed = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60)
-    assert listed.returncode == 0, listed.stderr
-
-
 def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path) -> None:
     module = (
         "from context_tui.formats.base import Format\n\n\nclass Wild(Format):\n    name = about = 'wild'\n\n"

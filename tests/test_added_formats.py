@@ -144,3 +144,82 @@ def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path
     )
     environ = installed(tmp_path, module, "wild = added:Wild")
     assert run(environ, "inspect", ROOT / "sample_sessions" / "coding-session.jsonl").returncode == 0
+
+
+WILD = """
+from context_tui.formats.base import Claim, Format
+from context_tui.formats.kit.line_scanner import LineScanner, only_session
+from context_tui.formats.kit.message_builder import Part
+from context_tui.losses import Losses
+from context_tui.session.facts import Role
+
+
+class Shape:
+    def part(self, record):
+        return Part(Role.USER, [{"type": "text", "text": record["wild"]}])
+
+
+class Wild(Format):
+    name = about = "wild"
+    writable = True
+    suffixes = (".jsonl",)
+
+    def sniff(self, head, path):
+        return Claim(99, "wild") if head.startswith(b'{"wild"') else None
+
+    def sessions(self, path):
+        return only_session(path, self.name)
+
+    def scanner(self, path, info):
+        return LineScanner(path, info, Shape)
+
+    def write(self, session, path):
+        path.write_text('{"wild": "x"}')
+        return Losses()
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("def sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
+        ("def sessions(self, path): return ['x']", "gave str, not SessionInfo"),
+        ("def sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
+        ("def scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
+        ("def scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
+        (
+            "def scanner(self, path, info): Shape.part = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
+            "Zero",
+        ),
+        ("def lister(self): raise RuntimeError('no luck')", ""),
+        ("def sniff(self, head, path): return True", "no known session format"),
+        ("def sniff(self, head, path): return Claim('high', 'x')", "no known session format"),
+        ("def write(self, session, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
+        ("def write(self, session, path): return None", "gave NoneType, not Losses"),
+        ("is_request = True; refuses = lambda *a: 1 // 0", "ZeroDivisionError"),
+    ],
+)
+def test_one_that_fails_while_it_works_fails_in_a_line_and_alone(tmp_path: Path, method: str, words: str) -> None:
+    environ = installed(tmp_path, f"{WILD}    {method}\n", "wild = added:Wild")
+    folder, out = tmp_path / "logs", tmp_path / "out"
+    folder.mkdir()
+    log, good = folder / "a.jsonl", folder / "b.json"
+    log.write_text('{"wild": "one"}\n{"wild": "two"}\n')
+    good.write_text('[{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Yes."}]')
+    done = run(environ, "inspect", good)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = run(environ, "inspect", folder)
+    assert "b.json" in listed.stdout + listed.stderr and "unexpectedly" not in listed.stderr
+    if not words:
+        return
+    done = run(environ, "apply", log, "-P", "manual", "-p", "cut=1", "-o", out)
+    assert done.returncode in (1, 2) and words in done.stderr.splitlines()[-1] and not out.exists()
+    assert "unexpectedly" not in done.stderr
+
+
+@pytest.mark.parametrize("suffixes", ["'.wild'", "()", "None", "('wild',)"])
+def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
+    environ = installed(tmp_path, f"{WILD}    suffixes = {suffixes}\n", "wild = added:Wild")
+    [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
+    assert broken["why"] == "its suffixes are no tuple of texts like '.jsonl'"

@@ -116,6 +116,23 @@ def test_standard_input_that_is_ended_leaves_nothing(session: Path, out: Path, s
     assert not any(out.iterdir())
 
 
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_nothing_is_left_for_the_exit_that_a_second_signal_would_cut_short(out: Path, signum: signal.Signals) -> None:
+    code = "import os, sys\nfrom context_tui import cli\ncode = cli.main(['inspect', '-'])\n"
+    code += "print(code, os.listdir(os.environ['TMPDIR']), file=sys.stderr)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(out)},
+        text=True,
+    )
+    until(lambda: any(out.rglob("standard-input")))
+    process.send_signal(signum)
+    _, stderr = process.communicate(timeout=30)
+    assert stderr.splitlines()[-1] == f"{128 + signum} []"
+
+
 def test_a_signal_that_is_ignored_stays_so(session: Path, tmp_path: Path) -> None:
     code = "import signal, sys; signal.signal(1, signal.SIG_IGN); from context_tui.cli import main; "
     code += "from context_tui.signals import ending\nwith ending(): signal.raise_signal(1)\nprint('on')"

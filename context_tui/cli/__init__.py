@@ -62,7 +62,10 @@ def main(argv: list[str] | None = None) -> int:
 def _guarded(arguments: list[str]) -> int:
     """Run, and turn whatever ends it into a line and an exit code."""
     try:
-        code = _run(arguments)
+        try:
+            code = _run(arguments)
+        finally:
+            _clean_up()
         sys.stdout.flush()
         return code
     except Error as error:
@@ -102,6 +105,12 @@ def _run(arguments: list[str]) -> int:
     command = import_module(f"context_tui.cli.{name}")
     code: int = command.run(arguments[1:] if first in COMMANDS else arguments)
     return code
+
+
+def _clean_up() -> None:
+    """Remove what is private now: at the exit of Python, a second signal would end the process in the middle of it."""
+    if temporary := sys.modules.get("context_tui.temporary"):  # else there is nothing
+        temporary.clean_up()
 
 
 def _open_closed_streams() -> None:

@@ -53,18 +53,8 @@ def format_of(path: Path) -> Format:
 
 def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
     """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
-    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := _claim(each, head, path))]
+    claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     return claims, unsupported_format(head, path)
-
-
-def _claim(form: Format, head: bytes, path: Path) -> Claim | None:
-    """What a format says of a file; an added one that fails says nothing, and leaves it to the others."""
-    try:
-        return form.sniff(head, path)
-    except Exception:
-        if form.name in FORMATS.built_in:
-            raise
-        return None
 
 
 def session_suffixes() -> tuple[str, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from context_tui.errors import Error
 from context_tui.formats.base import Format
+from context_tui.formats.guarded import GuardedFormat
 from context_tui.plugins import Plugins
 
 
@@ -16,7 +17,15 @@ def _wrong_with(name: str, form: Any) -> str:
     missing = [each for each in ("name", "about") if not hasattr(form, each)]
     if missing:
         return f"it has no {', '.join(missing)}"
+    if not all(isinstance(text, str) for text in (form.name, form.about)):
+        return "its name or about is no text"
+    if not (isinstance(form.suffixes, tuple) and form.suffixes and all(map(_is_suffix, form.suffixes))):
+        return "its suffixes are no tuple of texts like '.jsonl'"
     return f"it calls itself {form.name!r}" if form.name != name else ""
+
+
+def _is_suffix(text: object) -> bool:
+    return isinstance(text, str) and text.startswith(".") and "/" not in text
 
 
 FORMATS: Plugins[Format] = Plugins(
@@ -29,6 +38,7 @@ FORMATS: Plugins[Format] = Plugins(
         "openai": "context_tui.formats.openai:OpenAIFormat",
     },
     _wrong_with,
+    lambda form: cast(Format, GuardedFormat(form)),
 )
 
 

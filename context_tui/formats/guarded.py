@@ -48,6 +48,11 @@ class GuardedFormat:
         """Its scanner, guarded too."""
         return _GuardedScanner(self, path, self._read(path, self._form.scanner, path, info))
 
+    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        """What it knows to be there; nothing where that fails."""
+        info: object = self._quietly(None, self._form.unlisted, main, session_id)
+        return info if isinstance(info, SessionInfo) else None
+
     def title(self, path: Path) -> str:
         """Its title; nothing where that fails."""
         return self._text(self._form.title, path)

@@ -23,8 +23,8 @@ LEAST = 2_000
 LEAST_CLEARED = 20_000
 """Tokens that must have gone for cleared results to be looked at: Claude Code was seen to clear no less, and of smaller
 sums too many come out right by chance."""
-STUB_TOKENS = 9
-"""What stands in place of a cleared result."""
+STUB_RECORDED = 9
+"""Recorded tokens of what stands in place of a cleared result."""
 RESULTS_OFF, THINKING_OFF = 0.03, 0.1
 """Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
 ENOUGH_INTERVALS = 8
@@ -183,7 +183,7 @@ def _results(
     ]
     share = _share_of_growth(facts, row, factors)
     freed = (
-        tokens_of_bytes(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_TOKENS
+        tokens_of_bytes(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_RECORDED
         for block in rows
     )
     return rows, list(accumulate(freed))

@@ -9,7 +9,7 @@ from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts, Kind, MessageFlag, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
 
-STUB_TOKENS = STUBS["recorded"].size // 4
+STUB_TOKENS = STUBS["recorded"].tokens
 
 
 class RunningSizes:

@@ -94,7 +94,7 @@ BROKEN = {
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
     "bare": ("class Policy: name = 'bare'", "it has no about, runtime"),
-    "manual": ("class Policy: pass", "the name is that of a built-in one"),
+    "manual": ("class Policy: pass", "a built-in one has the same name"),
     "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
 }
 
@@ -108,7 +108,7 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     assert code == 0 and len(lines) == len(BROKEN) + 1
     for name, (_, why) in BROKEN.items():
         assert any(line.startswith(f"policy {name} of package package-{name} is not used: {why}") for line in lines)
-    assert "policy sliding-window of package second is not used: another package has this name too" in lines
+    assert "policy sliding-window of package second is not used: another package has the same name" in lines
     listed = json.loads(out)
     assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"]
     assert {each["name"] for each in listed["broken"]} == {*BROKEN, "sliding-window"}

@@ -138,7 +138,7 @@ def test_a_compacted_session_as_claude_code(tmp_path: Path) -> None:
     plan = ct.plan(session, "defect-compact", threshold=1)
     done = ct.apply(session, plan, summary="what happened\nso far")
     after, losses = written(done, tmp_path / "out.jsonl")
-    assert losses == ["the summary is a user message, as Claude Code keeps it"]
+    assert losses == ["the summary is written as a user message, as Claude Code does"]
     boundary, summary, *tail = records(tmp_path / "out.jsonl")
     assert (boundary["type"], boundary["subtype"], boundary["parentUuid"]) == ("system", "compact_boundary", None)
     assert boundary["compactMetadata"]["preTokens"] == 60_017

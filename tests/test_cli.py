@@ -285,7 +285,11 @@ def test_koda_though_its_trigger_does_not_fire(run: Run, session: Path, tmp_path
     assert document(run("plan", *koda)[1])["changed"] is False
     code, planned, err = run("plan", *koda, "--ignore-trigger")
     assert (code, err) == (0, "") and document(planned)["changed"] and not document(planned)["trigger"]["fires"]
-    assert run("plan", *koda, "--force") == (0, planned, "context-tui: plan --force is now --ignore-trigger\n")
+    assert run("plan", *koda, "--force") == (
+        0,
+        planned,
+        "context-tui: plan --force is deprecated; use --ignore-trigger\n",
+    )
     assert "--force" not in run("plan", "--help")[1]
     out_file = tmp_path / "out.jsonl"
     assert document(run("apply", *koda, "-o", out_file, "--force")[1])["out"] is None and not out_file.exists()

@@ -15,7 +15,7 @@ def _wrong_with(name: str, form: Any) -> str:
         return "it does not derive from formats.base.Format"
     missing = [each for each in ("name", "about") if not hasattr(form, each)]
     if missing:
-        return f"it has no {', '.join(missing)}"
+        return f"it lacks {', '.join(missing)}"
     return f"it calls itself {form.name!r}" if form.name != name else ""
 
 

@@ -380,7 +380,7 @@ def test_a_session_without_rewinds_has_no_branch(tmp_path: Path) -> None:
     made.user("first")
     path = made.write(tmp_path)
     assert report_of(ct.open_session(path))["branches"] == []
-    with pytest.raises(ct.UnreadableSession, match="no branch of it was left"):
+    with pytest.raises(ct.UnreadableSession, match="it has no branches"):
         ct.open_session(f"{path}#branch-1")
 
 

@@ -161,8 +161,8 @@ def test_parts(tmp_path: Path) -> None:
     assert session.message(1)["content"] == [{"type": "refusal", "refusal": "No."}]
     assert facts.role[2] == Role.SYSTEM and facts.block_flags[facts.first_block[2]] == BlockFlag.INJECTED
     assert [problem.what for problem in facts.problems] == [
-        "tool_calls that are no list",
-        "a tool call that is no object",
+        "tool_calls that are not a list",
+        "a tool call that is not an object",
     ]
     assert session.message(4)["content"][0]["input"] == {"_raw": "ls"}
     assert session.turns == 1
@@ -218,9 +218,9 @@ def test_sizes_that_are_none_are_told(usage: dict[str, Any], why: str, tmp_path:
 @pytest.mark.parametrize(
     ("recorded", "taken", "why"),
     [
-        (None, "raw", "raw_messages was taken, as no usage is recorded"),
-        (1_000, "native", "messages was taken, as it is closest to the recorded 1,000 tokens"),
-        (10, "raw", "raw_messages was taken, as it is closest to the recorded 10 tokens"),
+        (None, "raw", "raw_messages is shown, as no usage is recorded"),
+        (1_000, "native", "messages is shown, as it is closest to the recorded 1,000 tokens"),
+        (10, "raw", "raw_messages is shown, as it is closest to the recorded 10 tokens"),
     ],
 )
 def test_of_two_lists_the_one_that_fits_the_usage_is_read(

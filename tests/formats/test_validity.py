@@ -256,7 +256,7 @@ def test_a_torn_list_of_runs(cut: int, tmp_path: Path) -> None:
     path.write_bytes(json.dumps([*runs, {"stray": 1}]).encode()[:cut])
     sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.sessions_in(path)]
     assert not [what for session in sessions for what in invalid(session)]
-    assert sessions[-1].facts.problems[-1].what == "the file was cut off here"
+    assert sessions[-1].facts.problems[-1].what == "the file is cut off here"
 
 
 def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_a_plan_of_another_session_is_refused(tmp_path: Path) -> None:
 def test_a_blank_summary_is_refused(tmp_path: Path, summary: str | None) -> None:
     session = recording().open(tmp_path)
     plan = ct.plan(session, "defect-compact", threshold=1)
-    with pytest.raises(ct.PlanError, match="needs a summary"):
+    with pytest.raises(ct.PlanError, match="the summary is missing or empty"):
         ct.apply(session, plan, summary=summary)
     assert len(session) == len(ct.open_session(session.info.path))
 

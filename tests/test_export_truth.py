@@ -90,7 +90,7 @@ def test_a_repeated_id_becomes_one_of_its_own(tmp_path: Path, name: str) -> None
     messages += [{"role": "assistant", "content": [text("done")]}, {"role": "user", "content": [text("thanks")]}]
     session = ct.from_messages(messages)
     done = export(session, tmp_path / "out", name)
-    assert next(loss for loss in done.losses if "id of an earlier one" in loss).endswith(": 8")
+    assert next(loss for loss in done.losses if "given a new id" in loss).endswith(": 8")
     calls: list[str] = []
     answers: dict[str, Any] = {}
     for message in ct.open_session(done.path).to_messages():

@@ -187,7 +187,7 @@ def test_odd_places_are_refused(source: Path, tmp_path: Path) -> None:
     for out, words in [
         (tmp_path, "is a folder"),
         (tmp_path / "missing" / "o.json", "no such folder"),
-        (tmp_path / "pipe", "no regular file"),
+        (tmp_path / "pipe", "is not a regular file"),
     ]:
         with pytest.raises(ExportError, match=words):
             export(session, out, "anthropic", force=True)

@@ -160,7 +160,7 @@ def test_a_summary_in_the_middle_is_of_what_is_summarised() -> None:
     assert plan.dropped == plan.summarised == (range(2, 8),) and plan.boundary == 8 and plan.summarises
     assert [message["content"][0]["text"] for message in plan.head] == [turn["content"] for turn in turns[2:8]]
     assert {verdict.verdict for *_, verdict in plan.verdicts()} == {"kept", "summarised"}
-    with pytest.raises(ct.PlanError, match="needs a summary"):
+    with pytest.raises(ct.PlanError, match="the summary is missing or empty"):
         ct.apply(session, plan)
     texts = [message["content"][0]["text"] for message in ct.apply(session, plan, "so far").to_messages()]
     assert texts == [

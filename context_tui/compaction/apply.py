@@ -25,7 +25,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     if not plan.changed:
         return session
     if plan.summarises and not (summary and summary.strip()):
-        raise PlanError(f"{plan.policy}: the summary is empty; give one with text in it")
+        raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
     made, touched = Derivation(session), bool(plan.changes or context.replaced)
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:

@@ -211,7 +211,7 @@ def test_sizes_that_are_none_are_told(usage: dict[str, Any], why: str, tmp_path:
         FORM, put(tmp_path / "m.json", [*MESSAGES[:3], {"role": "assistant", "content": "a", "usage": usage}])
     )
     [problem] = session.facts.problems
-    assert problem.what == f"{why}, not a number of tokens up to 1,000,000,000: left out"
+    assert problem.what == f"{why}, not a number of tokens up to 1,000,000,000; left out"
     assert session.facts.requests == [] and len(session) == 2
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_held_is_said(tmp_path_factory: pytest.TempPathFactory, m
     said = " ".join(losses)
     assert ("thinking" in said) == any(block["type"] == "thinking" for block in blocks)
     assert ("errors" in said) == any(block.get("is_error") for block in blocks)
-    assert ("became two" in said) == (len(session) > len(messages))
+    assert ("split into two" in said) == (len(session) > len(messages))
     if "JSON" not in said:  # null is written as nothing, and counts as nothing
         kept = [sum(n or 0 for n in measures(session)), session.turns]
         dropped = [{**m, "content": [b for b in m["content"] if b["type"] != "thinking"]} for m in messages]

@@ -87,6 +87,7 @@ def test_inspect(run: Run, session: Path) -> None:
     code, out, err = run("inspect", session)
     assert (code, err) == (0, "")
     assert "19 messages   6 turns   7 requests" in out
+    assert "20 records: 19 message records, 0 metadata records, 1 problem\n" in out
     assert "130,000" in out and "tomorrow" in out
 
 
@@ -476,11 +477,11 @@ def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
         (["inspect"], "required: SESSION"),
         (["inspect", "S", "S"], "unrecognized arguments"),
         (["inspect", "S", "--nonsense"], "unrecognized arguments"),
-        (["inspect", "S", "--window", "many"], "--window"),
-        (["inspect", "S", "--window", "0"], "--window"),
-        (["inspect", "S", "--window", "infk"], "--window"),
-        (["inspect", "S", "--window", ""], "--window"),
-        (["inspect", "S", "--at", "x"], "--at"),
+        (["inspect", "S", "--window", "many"], "--window: 'many' is not a number of tokens; give 1 to 1,000,000,000"),
+        (["inspect", "S", "--window", "0"], "--window: '0' is not a number of tokens"),
+        (["inspect", "S", "--window", "infk"], "--window: 'infk' is not a number of tokens"),
+        (["inspect", "S", "--window", ""], "--window: '' is not a number of tokens"),
+        (["inspect", "S", "--at", "x"], "--at: 'x' is not a message number; give a whole number"),
         (["inspect", "S", "--at", "99"], "message 99 is not in the session"),
         (["inspect", "S", "--at", "-1"], "message -1 is not in the session"),
         (["plan", "S"], "-P"),
@@ -490,9 +491,12 @@ def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
         (["plan", "S", "-P", "manual", "-p", "cut=\x1b[2J"], "cut="),
         (["plan", "S", "-P", "koda-microcompact", "--idle", "nan"], "idle"),
         (["plan", "S", "-P", "koda-microcompact", "--idle", "inf"], "idle"),
-        (["plan", "S", "-P", "koda-microcompact", "--idle", "soon"], "--idle"),
+        (["plan", "S", "-P", "koda-microcompact", "--idle", "soon"], "--idle: 'soon' is not a number of seconds; give"),
         (["apply", "S", "-P", "manual"], "-o"),
-        (["apply", "S", "-P", "manual", "-o", "o", "--summarizer", "nobody"], "--summarizer"),
+        (
+            ["apply", "S", "-P", "manual", "-o", "o", "--summarizer", "nobody"],
+            "--summarizer: unknown summarizer 'nobody'; available: extract, anthropic, openai",
+        ),
         (
             ["apply", "S", "-P", "defect-microcompact", "-o", "OUT", "--to", "nonsense"],
             "unknown format 'nonsense'; available: claude-code, koda",

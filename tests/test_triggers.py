@@ -239,7 +239,7 @@ def test_agent_sdk_reads_fresh_input_only(tmp_path: Path, fresh: int, read: int,
     assert (prune.fires, prune.value, prune.threshold) == (prunes, fresh, 112_000)
     assert (compact.fires, compact.value, compact.threshold) == (compacts, fresh, 160_000)
     if read:
-        assert "with cached tokens 190,010, which would fire" in compact.reason
+        assert "; 190,010 with cached tokens, which would fire" in compact.reason
 
 
 def test_agent_sdk_looks_at_recorded_usage_only() -> None:

@@ -44,8 +44,8 @@ options:
   --version, --help
 
 `context-tui COMMAND --help` lists the options of a command. Exit codes: 0 done, 1 failed,
-2 bad usage or no readable session, 3 the model endpoint failed, 130 interrupted (128 + n: ended
-by signal n).
+2 bad usage or no readable session, 3 the model endpoint failed, 130 interrupted
+(128 + n: ended by signal n).
 """
 
 

@@ -63,11 +63,6 @@ def _keys(*names: str) -> Test:
     return lambda value: all(name in value for name in names)
 
 
-def _type(member: str, *names: str) -> Test:
-    """Objects whose *member* is one of these names."""
-    return lambda value: isinstance(kind := value.get(member), str) and kind in names
-
-
 def _item(value: Object) -> bool:
     """An item of OpenAI's Responses API."""
     kind, content = value.get("type"), value.get("content")

@@ -47,9 +47,9 @@ def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
         return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
     real = state.recorded.context
     fires = read > threshold
-    reason = f"it reads {read:,} input tokens, {'above' if fires else 'not above'} {what} = {threshold:,}"
+    reason = f"recorded input tokens {read:,}, {'above' if fires else 'not above'} {what} = {threshold:,}"
     if read != real:
-        reason += f"; with cached tokens {real:,}, which {'would' if real > threshold else 'would not'} fire"
+        reason += f"; {real:,} with cached tokens, which {'would' if real > threshold else 'would not'} fire"
     return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
 
 
@@ -74,7 +74,7 @@ class AgentSdkPrune(BasePolicy):
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
-        what = f"{params.threshold_pct} % of {params.context_budget:,}"
+        what = f"{params.threshold_pct}% of {params.context_budget:,}"
         return sdk_trigger(state, threshold, what)
 
     def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:

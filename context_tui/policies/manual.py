@@ -56,7 +56,7 @@ class Manual(BasePolicy):
         return context.at if name == "cut" else None
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
-        return Trigger(False, "fires only when you apply it", source=BY_HAND)
+        return Trigger(False, "applied by hand only", source=BY_HAND)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)

@@ -65,9 +65,9 @@ class DefectCompactParams(Params):
     """Parameters of defect's full compaction."""
 
     threshold: int | None = param(
-        None, "tokens at which it compacts (default: compact_ratio)", "tokens", 0, 10_000_000, of_window=True
+        None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
     )
-    assistant_boundary: bool = param(False, "also cut a single long turn at an assistant message", "")
+    assistant_boundary: bool = param(False, "also cut a long single turn, at an assistant message", "")
     compact_ratio: float = param(0.85, "share of the window at which it compacts", "of window", 0.01, 1.0)
     compact_soft_ratio: float = param(0.70, "share at which it starts in the background", "of window", 0.01, 1.0)
 

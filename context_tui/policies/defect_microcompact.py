@@ -1,4 +1,4 @@
-"""defect's microcompact (system 3 of the seed systems): clear large tool results of old turns."""
+"""defect's microcompact (system 3 of the seed systems): clear big tool results of old turns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DefectMicrocompact(BasePolicy):
     """Clear tool results larger than a minimum in all but the last turns."""
 
     name: ClassVar[str] = "defect-microcompact"
-    about: ClassVar[str] = "defect: clear large tool results of all but the last turns"
+    about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
     runtime: ClassVar[str] = "defect"

@@ -26,7 +26,7 @@ def main() -> int:
     given = parser.parse_args().measure
     chosen = given or list(MEASURES)
     if unknown := set(chosen) - set(MEASURES):
-        parser.error(f"there is no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
+        parser.error(f"unknown measure {', '.join(sorted(unknown))}; available: {', '.join(MEASURES)}")
     print(f"{'':<32}{'measured':>9}{'budget':>9}")
     good = True
     for name in chosen:

@@ -67,11 +67,11 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     """
     form = format_named(format_name)
     if not form.writable:
-        raise ExportError(f"{form.name} cannot be written; choose one of {', '.join(writable_formats())}")
+        raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(writable_formats())}")
     check_place(session, out, force)
     made = exportable(session, _unchanged(session), form.refuses if form.is_request else None)
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise ExportError(f"there are no messages to write{_and_why(made.notes)}; choose another point or policy")
+        raise ExportError(f"no messages to write{_and_why(made.notes)}; choose another point or policy")
     try:
         with private_folder(out.parent, out.name) as folder:
             temporary = folder / out.name
@@ -83,8 +83,8 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
             check = check_pairs(session, written.to_messages(), made.renamed)
             if check.introduced:
                 raise ExportError(
-                    f"{form.name}: {len(check.introduced)} calls or results would be without their counterpart; "
-                    "nothing was kept; choose another boundary"
+                    f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
+                    "nothing was written; choose another boundary"
                 )
             result = ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
             _sync(temporary)
@@ -133,11 +133,11 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
     if stat.S_ISDIR(there):
         raise ExportError(f"{out}: is a folder; name a file in it")
     if not stat.S_ISDIR(beside):
-        raise ExportError(f"{out.parent}: no such folder; make it, or name a file elsewhere")
+        raise ExportError(f"{out.parent}: no such folder; create it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
-        raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force")
+        raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force")
     if there and not stat.S_ISREG(there):
-        raise ExportError(f"{out}: is no regular file; name another one")
+        raise ExportError(f"{out}: is not a regular file; name another file")
 
 
 def _kind(path: Path) -> int:
@@ -156,7 +156,7 @@ def _kind(path: Path) -> int:
 
 def _unwritable(path: Path, error: Exception) -> ExportError:
     why = getattr(error, "strerror", None) or error
-    return ExportError(f"{path}: cannot be written: {why}; nothing was kept; name a file elsewhere")
+    return ExportError(f"{path}: cannot be written: {why}; nothing was written; name a file elsewhere")
 
 
 def _same(source: Path, out: Path) -> bool:
@@ -219,13 +219,13 @@ def _read_back(form: Format, path: Path) -> Session:
     try:
         info = next((each for each in form.sessions(path) if not each.parent), None)
         if info is None:
-            raise ExportError(f"{form.name}: what was written holds no session; nothing was kept; {_REMEDY}")
+            raise ExportError(f"{form.name}: the written file holds no session; nothing was written; {_REMEDY}")
         return scan(form.scanner(path, info))
     except ExportError:
         raise
     except Error as error:
         raise ExportError(
-            f"{form.name}: what was written cannot be read back ({error}); nothing was kept; {_REMEDY}"
+            f"{form.name}: the written file cannot be read back ({error}); nothing was written; {_REMEDY}"
         ) from None
 
 
@@ -249,15 +249,15 @@ def _compare(
     gone = weights(made.context_at()) - declared - weights(again)
     if gone:
         what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
-        raise ExportError(f"{form.name}: reads back without {what}; nothing was kept; {_REMEDY}")
+        raise ExportError(f"{form.name}: the written file lacks {what}; nothing was written; {_REMEDY}")
     pairs = [
         ("est. {:,} tokens instead of {:,}", measured(again).total, measured(context).total),
         ("{:,} messages instead of {:,}", len(again), len(context)),
         ("{:,} turns instead of {:,}", len(measured(again).turn_starts), len(measured(context).turn_starts)),
     ]
-    differences = [f"reads back as {words.format(now, before)}" for words, now, before in pairs if now != before]
+    differences = [f"the written file has {words.format(now, before)}" for words, now, before in pairs if now != before]
     if differences and not told and measured(again).total != measured(context).total:
-        raise ExportError(f"{form.name}: {differences[0]}; nothing was kept; {_REMEDY}")
+        raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
     return differences
 
 
@@ -287,10 +287,10 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
         try:
             os.link(temporary, out)
         except FileExistsError:
-            raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
+            raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force") from None
         except OSError:  # a file system without hard links
             if os.path.lexists(out):
-                raise OutputExists(f"{out}: exists already; name another file, or overwrite it with --force") from None
+                raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force") from None
             os.rename(temporary, out)
     with suppress(OSError):  # not every system can sync a folder
         _sync(out.parent)

@@ -92,9 +92,9 @@ class Plugins(Mapping[str, T], Generic[T]):
         broken: list[Broken] = []
         for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package(each))):
             if each.name in self.built_in:
-                why = "the name is that of a built-in one"
+                why = "a built-in one has the same name"
             elif each.name in found:
-                why = "another package has this name too"
+                why = "another package has the same name"
             else:
                 try:
                     with redirect_stdout(sys.stderr):  # what it prints is no data of ours

@@ -119,9 +119,9 @@ def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
     """
     content = plan.context.content
     if content is None or not plan.summarises or not plan.summarised:
-        raise PlanError(f"{plan.policy} has nothing to summarise here")
+        raise PlanError(f"{plan.policy}: nothing to summarise here")
     if plan.prompt is None:
-        raise PlanError(f"{plan.policy} has no prompt for the summary that it needs")
+        raise PlanError(f"{plan.policy}: its plan has no prompt for a summary")
     head, previous, repairs = plan.head, plan.previous_summary, list[str]()
     sent = head
     if plan.prompt.history:

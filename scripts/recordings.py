@@ -128,7 +128,7 @@ def _why(session: Session, row: int, off: int) -> str:
         return "images, which count by their bytes"
     ratio = growth / max(sum(content.tokens), 1)
     if off < 0:
-        return "tokenizer" if ratio <= USUAL_RATIO else "put in without a record"
+        return "tokenizer" if ratio <= USUAL_RATIO else "injected without a record"
     return "tokenizer" if ratio >= 0.5 else "less was sent than the file holds"
 
 

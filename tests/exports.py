@@ -89,7 +89,7 @@ def wrong_with(session: Session, at: int, after: Session, name: str, out: Path) 
         yield f"fails: {error}"
         return
     written = ct.open_session(out)
-    told = [loss for loss in done.losses if loss.startswith("reads back as ")]
+    told = [loss for loss in done.losses if loss.startswith("the written file has ")]
     if told != differences(after, written):
         yield f"tells {told}, but {differences(after, written)}"
     if len(done.losses) > 30 or len(set(done.losses)) < len(done.losses):
@@ -124,7 +124,7 @@ def differences(before: Session, after: Session) -> list[str]:
         ("turns", len(measured(after.context_at()).turn_starts), len(measured(before.context_at()).turn_starts)),
     ):
         if now != was:
-            found.append(f"reads back as {'est. ' if what == 'tokens' else ''}{now:,} {what} instead of {was:,}")
+            found.append(f"the written file has {'est. ' if what == 'tokens' else ''}{now:,} {what} instead of {was:,}")
     return found
 
 

@@ -131,7 +131,7 @@ def test_none_takes_the_place_of_another_or_does_less_than_it_must(tmp_path: Pat
     environ = installed(tmp_path, "class Half:\n    name = 'half'\n", "claude-code = added:Half\nhalf = added:Half")
     broken = json.loads(run(environ, "formats", "--json").stdout)["broken"]
     assert {each["name"]: each["why"] for each in broken} == {
-        "claude-code": "the name is that of a built-in one",
+        "claude-code": "a built-in one has the same name",
         "half": "it does not derive from formats.base.Format",
     }
 
@@ -222,4 +222,4 @@ def test_one_that_fails_while_it_works_fails_in_a_line_and_alone(tmp_path: Path,
 def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
     environ = installed(tmp_path, f"{WILD}    suffixes = {suffixes}\n", "wild = added:Wild")
     [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
-    assert broken["why"] == "its suffixes are no tuple of texts like '.jsonl'"
+    assert broken["why"] == "its suffixes are not a tuple of texts like '.jsonl'"

@@ -93,8 +93,8 @@ BROKEN = {
     "raises": ("print('hello'); raise RuntimeError('no luck')", "RuntimeError: no luck"),
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
-    "bare": ("class Policy: name = 'bare'", "it has no about, runtime"),
-    "manual": ("class Policy: pass", "the name is that of a built-in one"),
+    "bare": ("class Policy: name = 'bare'", "it lacks about, runtime"),
+    "manual": ("class Policy: pass", "a built-in one has the same name"),
     "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
 }
 
@@ -108,7 +108,7 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     assert code == 0 and len(lines) == len(BROKEN) + 1
     for name, (_, why) in BROKEN.items():
         assert any(line.startswith(f"policy {name} of package package-{name} is not used: {why}") for line in lines)
-    assert "policy sliding-window of package second is not used: another package has this name too" in lines
+    assert "policy sliding-window of package second is not used: another package has the same name" in lines
     listed = json.loads(out)
     assert [each["name"] for each in listed["policies"]] == [*BUILT_IN, "sliding-window"]
     assert {each["name"] for each in listed["broken"]} == {*BROKEN, "sliding-window"}
@@ -116,7 +116,7 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     # Who asks for a built-in policy hears nothing of the others, and gets the built-in one.
     assert report(site, "plan", SAMPLE, "-P", "manual", "-p", "cut=2")["edits"]
     code, _, err = run(site, "plan", SAMPLE, "-P", "raises")
-    assert code == 2 and "no policy 'raises'" in err.splitlines()[-1]
+    assert code == 2 and "unknown policy 'raises'" in err.splitlines()[-1]
 
 
 def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_plan_of_another_session_is_refused(tmp_path: Path) -> None:
 def test_a_blank_summary_is_refused(tmp_path: Path, summary: str | None) -> None:
     session = recording().open(tmp_path)
     plan = ct.plan(session, "defect-compact", threshold=1)
-    with pytest.raises(ct.PlanError, match="needs a summary"):
+    with pytest.raises(ct.PlanError, match="the summary is missing or empty"):
         ct.apply(session, plan, summary=summary)
     assert len(session) == len(ct.open_session(session.info.path))
 
@@ -138,7 +138,7 @@ def test_a_compacted_session_as_claude_code(tmp_path: Path) -> None:
     plan = ct.plan(session, "defect-compact", threshold=1)
     done = ct.apply(session, plan, summary="what happened\nso far")
     after, losses = written(done, tmp_path / "out.jsonl")
-    assert losses == ["the summary is a user message, as Claude Code keeps it"]
+    assert losses == ["the summary is written as a user message, as Claude Code does"]
     boundary, summary, *tail = records(tmp_path / "out.jsonl")
     assert (boundary["type"], boundary["subtype"], boundary["parentUuid"]) == ("system", "compact_boundary", None)
     assert boundary["compactMetadata"]["preTokens"] == 60_017

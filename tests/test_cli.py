@@ -32,7 +32,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def ran(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        assert "Traceback" not in out + err and "unexpectedly" not in err
+        assert "Traceback" not in out + err and "internal error" not in err
         assert not any(ord(char) < 32 and char != "\n" for char in out + err)
         return code, out, err
 
@@ -87,6 +87,7 @@ def test_inspect(run: Run, session: Path) -> None:
     code, out, err = run("inspect", session)
     assert (code, err) == (0, "")
     assert "19 messages   6 turns   7 requests" in out
+    assert "20 records: 19 message records, 0 metadata records, 1 problem\n" in out
     assert "130,000" in out and "tomorrow" in out
 
 
@@ -161,7 +162,7 @@ def test_without_a_terminal_the_inspector_prints_the_report(run: Run, session: P
     assert run(session, "--at", "4", "--window", "50k") == run("inspect", session, "--at", "4", "--window", "50k")
     code, out, err = run("demo")
     assert (code, err) == (0, "") and "messages" in out
-    assert "name one" in one_line(run()[2]) and run()[0] == 2
+    assert "name a session" in one_line(run()[2]) and run()[0] == 2
 
 
 # -- plan
@@ -232,7 +233,9 @@ def test_plan_as_text(run: Run, session: Path) -> None:
     code, out, err = run("plan", session, "-P", "defect-microcompact", "--window", "1m")
     assert (code, err) == (0, "")
     assert "would not fire" in out and "nowhere in this session" in out and "3 %" not in out
-    assert "first before message" in run("plan", session, "-P", "defect-compact", "--at", "1", "--window", "120k")[1]
+    assert (
+        "first fires before message" in run("plan", session, "-P", "defect-compact", "--at", "1", "--window", "120k")[1]
+    )
 
 
 def test_chains_and_marks(run: Run, session: Path) -> None:
@@ -258,8 +261,8 @@ def test_koda_with_an_idle_time(run: Run, session: Path) -> None:
         ("koda-microcompact", "idle_seconds=5", "did you mean --idle?"),
         ("manual", "window=9000", "did you mean --window?"),
         ("manual", "force=1", "did you mean --ignore-trigger?"),
-        ("manual", "session=x", "it has clear, cut"),
-        ("manual", "policy=x", "it has clear, cut"),
+        ("manual", "session=x", "available: clear, cut"),
+        ("manual", "policy=x", "available: clear, cut"),
         ("chain", "at=5", "did you mean --at?"),
     ],
 )
@@ -270,7 +273,7 @@ def test_an_option_is_no_parameter(
     to = ("-o", tmp_path / "out") if command == "apply" else ()
     code, out, err = run(command, session, "-P", policy, "-p", param, *to)
     name = param.partition("=")[0]
-    assert (code, out) == (2, "") and one_line(err) == f"context-tui: {policy} has no parameter {name!r}: {hint}\n"
+    assert (code, out) == (2, "") and one_line(err) == f"context-tui: {policy}: unknown parameter {name!r}; {hint}\n"
 
 
 @pytest.mark.parametrize("given", [("options=5",), ("options=5", "manual.cut=3")])
@@ -285,7 +288,11 @@ def test_koda_though_its_trigger_does_not_fire(run: Run, session: Path, tmp_path
     assert document(run("plan", *koda)[1])["changed"] is False
     code, planned, err = run("plan", *koda, "--ignore-trigger")
     assert (code, err) == (0, "") and document(planned)["changed"] and not document(planned)["trigger"]["fires"]
-    assert run("plan", *koda, "--force") == (0, planned, "context-tui: plan --force is now --ignore-trigger\n")
+    assert run("plan", *koda, "--force") == (
+        0,
+        planned,
+        "context-tui: plan --force is deprecated; use --ignore-trigger\n",
+    )
     assert "--force" not in run("plan", "--help")[1]
     out_file = tmp_path / "out.jsonl"
     assert document(run("apply", *koda, "-o", out_file, "--force")[1])["out"] is None and not out_file.exists()
@@ -323,7 +330,7 @@ def test_apply_to_every_format(run: Run, session: Path, tmp_path: Path, name: st
 
 def test_apply_that_has_nothing_to_do(run: Run, session: Path, tmp_path: Path) -> None:
     code, out, err = run("apply", session, "-P", "manual", "-o", tmp_path / "out")
-    assert (code, out) == (0, "") and "nothing to do: nothing is marked; nothing was written" in one_line(err)
+    assert (code, out) == (0, "") and "context-tui: nothing is marked; nothing was written" in one_line(err)
     assert not (tmp_path / "out").exists()
 
 
@@ -350,7 +357,7 @@ def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
     given = ("-P", "defect-compact", "-p", "threshold=8000", "--summarizer", "openai", "--model", "m", "-o", out_file)
     code, out, err = run("apply", session, *given)
     assert (code, out) == (3, "") and "error: no loop" in err and not out_file.exists()
-    assert "fails a check (no loop); nothing was written but the draft" in err
+    assert "fails a check (no loop); OUT was not written; the draft is in " in err
     assert [path.read_text() for path in tmp_path.glob("context-tui-summary-*")] == [loop]
 
 
@@ -458,7 +465,7 @@ def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
     report = document(run("inspect", f"{path}#abc", "--json")[1])
     assert (report["session"]["id"], report["messages"]) == ("abc", 1)
     code, out, err = run("inspect", f"{path}#xyz")
-    assert (code, out) == (2, "") and "has no session 'xyz'; it has abc" in one_line(err)
+    assert (code, out) == (2, "") and "unknown session 'xyz'; available: abc" in one_line(err)
 
 
 # -- errors
@@ -470,25 +477,31 @@ def test_a_sidechain_by_its_id(run: Run, tmp_path: Path) -> None:
         (["inspect"], "required: SESSION"),
         (["inspect", "S", "S"], "unrecognized arguments"),
         (["inspect", "S", "--nonsense"], "unrecognized arguments"),
-        (["inspect", "S", "--window", "many"], "--window"),
-        (["inspect", "S", "--window", "0"], "--window"),
-        (["inspect", "S", "--window", "infk"], "--window"),
-        (["inspect", "S", "--window", ""], "--window"),
-        (["inspect", "S", "--at", "x"], "--at"),
-        (["inspect", "S", "--at", "99"], "message 99 is outside"),
-        (["inspect", "S", "--at", "-1"], "message -1 is outside"),
+        (["inspect", "S", "--window", "many"], "--window: 'many' is not a number of tokens; give 1 to 1,000,000,000"),
+        (["inspect", "S", "--window", "0"], "--window: '0' is not a number of tokens"),
+        (["inspect", "S", "--window", "infk"], "--window: 'infk' is not a number of tokens"),
+        (["inspect", "S", "--window", ""], "--window: '' is not a number of tokens"),
+        (["inspect", "S", "--at", "x"], "--at: 'x' is not a message number; give a whole number"),
+        (["inspect", "S", "--at", "99"], "message 99 is not in the session"),
+        (["inspect", "S", "--at", "-1"], "message -1 is not in the session"),
         (["plan", "S"], "-P"),
-        (["plan", "S", "-P", "nonsense"], "no policy 'nonsense'"),
+        (["plan", "S", "-P", "nonsense"], "unknown policy 'nonsense'"),
         (["plan", "S", "-P", "manual", "-p", "cut"], "write KEY=VALUE"),
         (["plan", "S", "-P", "manual", "-p", "=5"], "write KEY=VALUE"),
         (["plan", "S", "-P", "manual", "-p", "cut=\x1b[2J"], "cut="),
         (["plan", "S", "-P", "koda-microcompact", "--idle", "nan"], "idle"),
         (["plan", "S", "-P", "koda-microcompact", "--idle", "inf"], "idle"),
-        (["plan", "S", "-P", "koda-microcompact", "--idle", "soon"], "--idle"),
+        (["plan", "S", "-P", "koda-microcompact", "--idle", "soon"], "--idle: 'soon' is not a number of seconds; give"),
         (["apply", "S", "-P", "manual"], "-o"),
-        (["apply", "S", "-P", "manual", "-o", "o", "--summarizer", "nobody"], "--summarizer"),
-        (["apply", "S", "-P", "defect-microcompact", "-o", "OUT", "--to", "nonsense"], "invalid choice: 'nonsense'"),
-        (["policies", "nonsense"], "no policy"),
+        (
+            ["apply", "S", "-P", "manual", "-o", "o", "--summarizer", "nobody"],
+            "--summarizer: unknown summarizer 'nobody'; available: extract, anthropic, openai",
+        ),
+        (
+            ["apply", "S", "-P", "defect-microcompact", "-o", "OUT", "--to", "nonsense"],
+            "unknown format 'nonsense'; available: claude-code, koda",
+        ),
+        (["policies", "nonsense"], "unknown policy"),
         (["formats", "x"], "unrecognized arguments"),
         (["no-such-file\x1b[2J"], "no such file"),
         (["--nonsense"], "unrecognized arguments"),
@@ -561,7 +574,7 @@ def test_a_defect_without_a_place_for_its_log(
     monkeypatch.setattr("tempfile.tempdir", str(session / "no-folder"))
     monkeypatch.setattr("context_tui.cli.inspect.breakdown", lambda *_: 1 / 0)
     assert main(["inspect", str(session)]) == 1
-    assert "its log cannot be written" in one_line(capsys.readouterr().err)
+    assert "the log cannot be written" in one_line(capsys.readouterr().err)
 
 
 # -- the process itself

@@ -48,7 +48,7 @@ def test_points_outside_a_session() -> None:
     session = ct.from_messages([{"role": "user", "content": "x"}])
     assert len(session.context_at(0)) == 0 and len(session.context_at(1)) == 1
     for at in (-1, 2):
-        with pytest.raises(ct.PlanError, match="outside the session"):
+        with pytest.raises(ct.PlanError, match="is not in the session"):
             session.context_at(at)
 
 

@@ -81,7 +81,7 @@ def test_a_name_hides_nothing(tmp_path: Path, session: Path) -> None:
     out = tmp_path / f"{HIDDEN}.jsonl"
     made = ran("apply", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1", "-o", out)
     assert made.returncode == 0 and f"{shown}.jsonl" in made.stdout and HIDDEN not in made.stdout
-    assert f"{shown}.jsonl: exists already" in ran("apply", session, "-P", "manual", "-o", out).stderr
+    assert f"{shown}.jsonl: already exists" in ran("apply", session, "-P", "manual", "-o", out).stderr
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_folder_that_may_not_be_searched(open_to_all: Path, session: Path) -> 
         (["inspect", f"{closed}/s.jsonl#agent"], "Permission denied"),
         (["inspect", f"{listed}"], "Permission denied"),
         (["inspect", f"{searched}"], "Permission denied"),
-        (["inspect", f"{open_to_all}/around"], "folders in it that may not be read: 1"),
+        (["inspect", f"{open_to_all}/around"], "unreadable folders in it: 1"),
         (["apply", f"{searched}/s.jsonl", "-P", "manual", "-p", "cut=4", "-o", f"{closed}/o"], "Permission denied"),
         (["apply", f"{searched}/s.jsonl", "-P", "manual", "-p", "cut=4", "-o", f"{closed}/o/p"], "Permission denied"),
         (["apply", f"{searched}/s.jsonl", "-P", "manual", "-p", "cut=4", "-o", f"{searched}/o"], "Permission denied"),

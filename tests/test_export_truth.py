@@ -51,7 +51,7 @@ def test_what_a_policy_splits_is_mended_and_told(tmp_path: Path, name: str) -> N
     again = ct.open_session(done.path)
     assert not any("tool_result" in blocks for blocks in kinds(again))
     assert "[tool result without its call, id t1]\\na.py" in said(again.to_messages())
-    assert "results without their call that became text: 1" in done.losses
+    assert "results without a call turned into text: 1" in done.losses
     assert (done.check.inherited, done.check.introduced) == ((), ())
     assert kinds(after)[1] == ["tool_result", "text"]
 
@@ -77,7 +77,7 @@ def test_what_was_unpaired_in_the_recording_stays_so_where_it_can(tmp_path: Path
     done = export(after, tmp_path / "out", name)
     assert not done.check.introduced
     assert len(done.check.inherited) == (name in OWN)
-    assert ("results added for calls that had none: 1" in done.losses) == (name not in OWN)
+    assert ("placeholder results added for calls without one: 1" in done.losses) == (name not in OWN)
 
 
 @pytest.mark.parametrize("name", writable_formats())
@@ -90,7 +90,7 @@ def test_a_repeated_id_becomes_one_of_its_own(tmp_path: Path, name: str) -> None
     messages += [{"role": "assistant", "content": [text("done")]}, {"role": "user", "content": [text("thanks")]}]
     session = ct.from_messages(messages)
     done = export(session, tmp_path / "out", name)
-    assert next(loss for loss in done.losses if "id of an earlier one" in loss).endswith(": 8")
+    assert next(loss for loss in done.losses if "given a new id" in loss).endswith(": 8")
     calls: list[str] = []
     answers: dict[str, Any] = {}
     for message in ct.open_session(done.path).to_messages():
@@ -116,8 +116,8 @@ def test_a_message_of_the_runtime_behind_the_summary(tmp_path: Path) -> None:
     done = export(after, tmp_path / "out.jsonl", "claude-code")
     again = ct.open_session(done.path)
     assert len(again.context_at()) == len(after.context_at()) - 1
-    assert "messages that the runtime put in, and that join the user message before them: 1" in done.losses
-    assert any(loss == "reads back as 3 messages instead of 4" for loss in done.losses)
+    assert "injected messages merged with the user message before them: 1" in done.losses
+    assert any(loss == "the written file has 3 messages instead of 4" for loss in done.losses)
     assert said(again.to_messages()).count("injected") == said(after.to_messages()).count("injected")
 
 
@@ -138,7 +138,7 @@ def test_what_is_gone_without_being_declared_is_an_error(
 
     monkeypatch.setattr(form, "write", forgets)
     with pytest.raises(
-        ExportError, match="reads back without 9 bytes of text; nothing was kept; choose another format"
+        ExportError, match="the written file lacks 9 bytes of text; nothing was written; choose another format"
     ):
         export(session, tmp_path / "out.json", "anthropic")
     assert not (tmp_path / "out.json").exists()
@@ -159,16 +159,16 @@ def test_a_provider_is_given_nothing_that_it_refuses(tmp_path: Path) -> None:
     assert [block["type"] for block in blocks] == ["text", "text", "thinking", "tool_use", "tool_result", "text"]
     assert "odd" not in blocks[3] and blocks[3]["caller"] == {"type": "direct"}
     assert {
-        "blocks left out that a Messages request has no place for: 2",
-        "thinking blocks left out that are not signed, which Anthropic refuses: 2",
+        "blocks left out that a Messages request cannot hold: 2",
+        "unsigned thinking blocks left out, which Anthropic refuses: 2",
         "empty messages left out: 1",
-        "members of blocks left out that Anthropic refuses (odd): 1",
-        "it ends with an assistant message, which a provider would continue: add what comes next",
+        "block fields left out that Anthropic refuses (odd): 1",
+        "it ends with an assistant message, which a provider would continue; add a user message before you send it",
     } <= set(anthropic.losses)
     openai = export(session, tmp_path / "openai.json", "openai")
     roles = [message["role"] for message in json.loads(openai.path.read_bytes())["messages"]]
     assert roles == ["user", "user", "assistant", "tool", "user", "assistant"]
-    assert "images of results that stand in a user message behind them now: 1" in openai.losses
+    assert "images of results moved to a user message after them: 1" in openai.losses
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
@@ -181,7 +181,7 @@ def test_results_come_first_for_a_provider(tmp_path: Path, name: str) -> None:
         ]
     )
     done = export(session, tmp_path / "out.json", name)
-    assert "user messages whose results come first now: 1" in done.losses
+    assert "user messages reordered to begin with their results: 1" in done.losses
     last = ct.open_session(done.path).to_messages()[2]
     assert last["content"][0]["type"] == "tool_result"
 
@@ -220,7 +220,7 @@ def test_new_records_are_as_old_as_the_session(tmp_path: Path) -> None:
 def test_half_characters_are_told_where_they_cannot_be_kept(tmp_path: Path) -> None:
     session = ct.from_messages([{"role": "user", "content": "half \ud83d"}])
     done = export(session, tmp_path / "out.db", "koda")
-    assert done.losses == ["texts with half a character, which no UTF-8 holds: 1"]
+    assert done.losses == ["texts with lone surrogates, which were replaced: 1"]
 
 
 def test_nothing_to_write_says_what_to_do(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_what_does_not_read_back_is_not_kept(
         return Losses()
 
     monkeypatch.setattr(type(FORMATS["anthropic"]), "write", write)
-    with pytest.raises(ExportError, match="nothing was kept"):
+    with pytest.raises(ExportError, match="nothing was written"):
         export(ct.open_session(source), tmp_path / "o.json", "anthropic")
     assert left(tmp_path) == ["in"]
 
@@ -187,7 +187,7 @@ def test_odd_places_are_refused(source: Path, tmp_path: Path) -> None:
     for out, words in [
         (tmp_path, "is a folder"),
         (tmp_path / "missing" / "o.json", "no such folder"),
-        (tmp_path / "pipe", "no regular file"),
+        (tmp_path / "pipe", "is not a regular file"),
     ]:
         with pytest.raises(ExportError, match=words):
             export(session, out, "anthropic", force=True)
@@ -204,7 +204,7 @@ def test_pairs_are_repaired_and_it_is_said(tmp_path: Path) -> None:
         ]
     )
     result = export(session, tmp_path / "o.json", "anthropic")
-    assert "results added for calls that had none: 1" in result.losses
+    assert "placeholder results added for calls without one: 1" in result.losses
     assert len(ct.open_session(result.path)) == 4
 
 

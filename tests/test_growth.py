@@ -455,7 +455,7 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
     monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
     monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
     session = open_session(path)
-    assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
+    assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")
 
 

@@ -49,12 +49,12 @@ def test_a_range_names_its_values(name: str, text: str, values: list[object]) ->
     [
         ("defect-microcompact keep_recent_turns", "0..3", "at least 1"),
         ("defect-microcompact keep_recent_turns", "8..1", "the range is empty"),
-        ("defect-microcompact keep_recent_turns", "1..x", "“x” is not a number"),
+        ("defect-microcompact keep_recent_turns", "1..x", "'x' is not a number"),
         ("defect-microcompact keep_recent_turns", "1..8:0", "at least 1"),
         ("defect-microcompact microcompact_ratio", "0.1..0.2:0", "more than 0"),
-        ("defect-microcompact min_clear_tokens", "0..1m:1", f"1,000,001 values, {MOST_VALUES:,} are allowed"),
-        ("defect-compact threshold", "none..5", "“none” is not a number"),
-        ("defect-compact assistant_boundary", "maybe", "neither true nor false"),
+        ("defect-microcompact min_clear_tokens", "0..1m:1", f"1,000,001 values, at most {MOST_VALUES:,} are allowed"),
+        ("defect-compact threshold", "none..5", "'none' is not a number"),
+        ("defect-compact assistant_boundary", "maybe", "'maybe' is not true or false"),
     ],
 )
 def test_what_is_wrong_with_a_range_is_said(name: str, text: str, words: str) -> None:

@@ -201,12 +201,12 @@ def test_reports_in_a_chain_stay_apart() -> None:
     [
         ({"policies": "defect-compact,defect-microcompact"}, "nothing can run after it"),
         ({"policies": "agent-sdk-prune,agent-sdk-prune"}, "twice"),
-        ({"policies": "chain"}, "no policy 'chain'"),
+        ({"policies": "chain"}, "unknown policy 'chain'"),
         ({"policies": ""}, "no policies"),
-        ({"policies": "nonsense"}, "no policy 'nonsense'"),
-        ({"koda-microcompact.keep_recent": 1}, "is not one of"),
+        ({"policies": "nonsense"}, "unknown policy 'nonsense'"),
+        ({"koda-microcompact.keep_recent": 1}, "parameters for koda-microcompact, which it does not run"),
         ({"defect-compact.treshold": 1}, "did you mean threshold"),
-        ({"nonsense.x": 1}, "no policy 'nonsense'"),
+        ({"nonsense.x": 1}, "unknown policy 'nonsense'"),
     ],
 )
 def test_chains_that_cannot_be(given: dict[str, Any], message: str) -> None:
@@ -313,9 +313,9 @@ def test_parameters_say_what_they_are(name: str) -> None:
     ("name", "given", "message"),
     [
         ("defect-micro", {}, "did you mean defect-microcompact"),
-        ("nonsense", {}, "there are defect-microcompact"),
+        ("nonsense", {}, "available: defect-microcompact"),
         ("defect-microcompact", {"keep_recent_turn": 3}, "did you mean keep_recent_turns"),
-        ("defect-microcompact", {"zzz": 3}, "it has keep_recent_turns, min_clear_tokens"),
+        ("defect-microcompact", {"zzz": 3}, "available: keep_recent_turns, min_clear_tokens"),
         ("defect-microcompact", {"keep_recent_turns": "three"}, "keep_recent_turns='three'"),
         ("defect-microcompact", {"keep_recent_turns": 0}, "keep_recent_turns=0"),
         ("defect-microcompact", {"microcompact_ratio": float("nan")}, "microcompact_ratio"),
@@ -324,8 +324,8 @@ def test_parameters_say_what_they_are(name: str) -> None:
         ("koda-microcompact", {"idle_seconds": -1}, "idle_seconds"),
         ("defect-compact", {"window": 0}, "window"),
         ("defect-compact", {"window": -5}, "window"),
-        ("defect-compact", {"at": 99}, "message 99 is outside the session: it has messages 0 to 23"),
-        ("defect-compact", {"at": -1}, "message -1 is outside"),
+        ("defect-compact", {"at": 99}, "message 99 is not in the session; it has messages 0 to 23"),
+        ("defect-compact", {"at": -1}, "message -1 is not in the session"),
     ],
 )
 def test_what_is_refused(name: str, given: dict[str, Any], message: str) -> None:

@@ -40,7 +40,7 @@ FORMAT = {
     "koda.db": "koda",
     "openai-chat.json": "openai",
 }
-RECORDS = {  # messages, records: of messages, beside them, problems
+RECORDS = {  # messages, records: message records, metadata records, problems
     "agent-sdk-request.json": (22, 22, 0, 0),
     "broken-on-purpose.jsonl": (10, 13, 2, 5),
     "coding-session.jsonl": (168, 259, 21, 0),

@@ -91,7 +91,10 @@ def test_missing_results_are_added_first() -> None:
     repaired, notes = repair([GO, assistant(call("1"), call("2")), user(text("stop"), result("2"))])
     added = result("1", NO_RESULT, is_error=True)
     assert repaired[2]["content"] == [result("2"), added, text("stop")]
-    assert notes == ["results added for calls that had none: 1", "user messages whose results come first now: 1"]
+    assert notes == [
+        "placeholder results added for calls without one: 1",
+        "user messages reordered to begin with their results: 1",
+    ]
 
 
 def test_pending_calls_are_answered_unless_kept() -> None:

@@ -192,7 +192,7 @@ def test_koda_looks_at_idle_time(tmp_path: Path, seconds: int, fired: bool) -> N
 
 def test_koda_says_what_it_does_not_know(tmp_path: Path) -> None:
     unknown = ct.plan(idle(tmp_path, None), "koda-microcompact", at=2)
-    assert not unknown.trigger.fires and "does not say how long" in unknown.trigger.reason
+    assert not unknown.trigger.fires and "the idle time is not recorded" in unknown.trigger.reason
     assert ct.plan(idle(tmp_path, None), "koda-microcompact", at=2, idle_seconds=300).trigger.fires
     assert not ct.plan(idle(tmp_path, 3_000), "koda-microcompact", at=2, idle_seconds=299).trigger.fires
     nobody = ct.plan(idle(tmp_path, 3_000, replied=False), "koda-microcompact", at=1, idle_seconds=9_999)
@@ -239,7 +239,7 @@ def test_agent_sdk_reads_fresh_input_only(tmp_path: Path, fresh: int, read: int,
     assert (prune.fires, prune.value, prune.threshold) == (prunes, fresh, 112_000)
     assert (compact.fires, compact.value, compact.threshold) == (compacts, fresh, 160_000)
     if read:
-        assert "with cached tokens 190,010, which would fire" in compact.reason
+        assert "; 190,010 with cached tokens, which would fire" in compact.reason
 
 
 def test_agent_sdk_looks_at_recorded_usage_only() -> None:

@@ -15,9 +15,9 @@ from context_tui.signals import Ended, ended_by, ending
 
 COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
-    "plan": "what a policy would do to it",
-    "apply": "carry a plan out, into a new file",
-    "policies": "the policies there are, with their parameters",
+    "plan": "what a policy would do to a session",
+    "apply": "apply a policy and write the result to a new file",
+    "policies": "the policies and their parameters",
     "formats": "the session formats that can be read and written",
     "demo": "the inspector on a sample session",
 }
@@ -36,15 +36,16 @@ commands:
 
 options:
   --window N            size of the context window in tokens
-  --at N                the context before message N
-  -P, --policy POLICY   the policy that is shown first
-  --theme NAME          a theme of Textual's, or light or dark
-  --ascii               plain characters only
-  --no-mouse            leave the mouse to the terminal
+  --at N                start at the context before message N
+  -P, --policy POLICY   the policy to start with
+  --theme NAME          light, dark, or a theme of Textual
+  --ascii               draw with plain characters
+  --no-mouse            do not capture the mouse
   --version, --help
 
-`context-tui COMMAND --help` tells about one. Exit codes: 0 done, 1 failed, 2 bad usage or
-nothing readable, 3 the model endpoint failed, 130 interrupted (128 + n: ended by signal n).
+`context-tui COMMAND --help` lists the options of a command. Exit codes: 0 done, 1 failed,
+2 bad usage or no readable session, 3 the model endpoint failed, 130 interrupted
+(128 + n: ended by signal n).
 """
 
 
@@ -158,13 +159,13 @@ def _crashed(error: Exception) -> int:
 
     from context_tui.cli.output import talk
 
-    what = f"failed unexpectedly ({type(error).__name__}); please report it with"
+    what = f"internal error ({type(error).__name__}); please report it with"
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="context-tui-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as log:
             traceback.print_exception(error, file=log)
-        talk(f"{what} {log.name}")
+        talk(f"{what} the log {log.name}")
     except OSError as no_log:
-        talk(f"{what} what you did: its log cannot be written ({no_log.strerror})")
+        talk(f"{what} what you did; the log cannot be written ({no_log.strerror})")
     return ExitCode.FAILED

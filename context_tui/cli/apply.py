@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from context_tui.cli.leftovers import offer
-from context_tui.cli.options import add_policy, add_session, file_named, named, opened, parse, parser
+from context_tui.cli.options import add_policy, add_session, file_named, named, one_of, opened, parse, parser
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of
 from context_tui.compaction.apply import apply
@@ -37,21 +37,30 @@ class Written:
 
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, and write what it leaves."""
-    options = parser("apply", "Carry out a policy's plan and write the new session to a new file.")
+    options = parser(
+        "apply", "Apply a policy to a session and write the result to a new file. The session stays as it is."
+    )
     add_session(options)
     add_policy(options)
-    options.add_argument("-o", "--out", required=True, type=file_named, metavar="OUT", help="the new file")
+    options.add_argument("-o", "--out", required=True, type=file_named, metavar="OUT", help="the file to write")
     options.add_argument(
-        "--to", choices=writable_formats(), metavar="FORMAT", help="its format (default: that of the session)"
+        "--to",
+        type=one_of("format", writable_formats()),
+        metavar="FORMAT",
+        help="format of OUT (default: that of the session)",
     )
     options.add_argument("--force", action="store_true", help="replace OUT if it exists")
     options.add_argument(
-        "--summarizer", choices=KINDS, default=EXTRACT, help="who writes a summary; extract (default) asks no model"
+        "--summarizer",
+        type=one_of("summarizer", KINDS),
+        metavar="NAME",
+        default=EXTRACT,
+        help=f"who writes the summary: {', '.join(KINDS)} (default: extract, which asks no model)",
     )
     options.add_argument("--model", type=named, help="the model to ask")
-    options.add_argument("--base-url", metavar="URL", help="the server to ask (default: that of the service)")
-    options.add_argument("--mask-secrets", action="store_true", help="mask what looks like a secret in what is sent")
-    options.add_argument("--json", action="store_true", help="report as one JSON document")
+    options.add_argument("--base-url", metavar="URL", help="the server to ask (default: that of the vendor)")
+    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
 
     session = opened(given.session, given.window)
@@ -60,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     offer(given.out.parent)
     made = plan_of(session, given)
     if not made.changed:
-        talk(f"nothing to do: {made.reason}; nothing was written")
+        talk(f"{made.reason}; nothing was written")
         if given.json:
             write_json(report_of(session, made, made.tokens_after, None, None))
         return ExitCode.DONE
@@ -83,7 +92,7 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     for line in notice(summarizer, prepared):
         talk(line)
     for repair in prepared.repairs if summarizer.endpoints else ():
-        talk(f"for the provider: {repair}")
+        talk(f"changed for the provider: {repair}")
     summary = write_blocking(summarizer, prepared)
     checks = prepared.check(summary.text, summary)
     for check in checks:
@@ -92,7 +101,7 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     wrong = ", ".join(check.name for check in blocking_checks(checks))
     if wrong:
         draft = _draft(summary.text)
-        raise SummarizerError(f"the summary fails a check ({wrong}); nothing was written but the draft, {draft}")
+        raise SummarizerError(f"the summary fails a check ({wrong}); OUT was not written; the draft is in {draft}")
     return Written("model" if summary.model else "extract", summary.model or None, summary.text)
 
 
@@ -143,11 +152,10 @@ def show(report: dict[str, Any], result: ExportResult) -> None:
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     say(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     if summary:
-        who = f"by {summary['model']}" if summary["model"] else "is an extract, no model was asked"
-        say(f"summary ({tokens['summary']:,} tokens) {who}")
-    say(
-        f"pairs: {len(check['inherited'])} unpaired inherited from the recording, {len(check['introduced'])} introduced"
-    )
+        who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was asked"
+        say(f"summary: estimated tokens {tokens['summary']:,}, {who}")
+    inherited, introduced = len(check["inherited"]), len(check["introduced"])
+    say(f"unpaired calls and results: {inherited:,} in the recording, {introduced:,} introduced")
     for loss in report["losses"]:
         say(f"note: {loss}")
     say(f"written: {visible(result.path)} ({result.format})")

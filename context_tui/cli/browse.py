@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from context_tui.cli.options import named, opened, parse, parser, spooled, tokens
+from context_tui.cli.options import message_number, named, opened, parse, parser, spooled, tokens
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
 from context_tui.session.session import SessionInfo
@@ -15,10 +15,10 @@ from context_tui.session.session import SessionInfo
 
 def run(arguments: Sequence[str]) -> int:
     """Open sessions in the inspector; a picker without SESSION, or with several."""
-    options = parser("", "The inspector.")
+    options = parser("", "Open sessions in the inspector; without SESSION, or with several, in its picker.")
     options.add_argument("sessions", nargs="*", type=named, metavar="SESSION")
     options.add_argument("--window", type=tokens, metavar="N")
-    options.add_argument("--at", type=int, metavar="N")
+    options.add_argument("--at", type=message_number, metavar="N")
     options.add_argument("-P", "--policy", type=named, metavar="POLICY")
     add_looks(options)
     given = parse(options, arguments)
@@ -27,9 +27,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def add_looks(options: argparse.ArgumentParser) -> None:
     """Options about how the inspector looks."""
-    options.add_argument("--theme", type=named, metavar="NAME", help="a theme of Textual's, or light or dark")
-    options.add_argument("--ascii", action="store_true", help="plain characters only")
-    options.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    options.add_argument("--theme", type=named, metavar="NAME", help="light, dark, or a theme of Textual")
+    options.add_argument("--ascii", action="store_true", help="draw with plain characters")
+    options.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
 def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: bool = False) -> int:
@@ -47,9 +47,9 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
     terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
     if not terminal:
         if not specs:
-            raise UnreadableSession("no terminal to pick a session on: name one, as in `context-tui inspect SESSION`")
+            raise UnreadableSession("no terminal for the picker; name a session, as in `context-tui inspect SESSION`")
         if len(specs) > 1:
-            raise SeveralSessions("no terminal to pick one of several sessions on; name one", list(specs))
+            raise SeveralSessions("no terminal for the picker; name one session", list(specs))
         from context_tui.cli import inspect  # pydantic: 100 ms, which the first paint can do without
 
         session = opened(specs[0], window)
@@ -90,7 +90,7 @@ def _keyboard() -> None:
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:
-        raise UnreadableSession("no terminal behind the pipe: use `context-tui inspect -`") from None
+        raise UnreadableSession("no terminal to read keys from; use `context-tui inspect -`") from None
     os.dup2(handle, 0)
     sys.stdin = os.fdopen(0)
     sys.__stdin__ = sys.stdin  # type: ignore[misc]  # Textual reads the original one

@@ -15,10 +15,12 @@ SAMPLE = "coding-session"
 
 def run(arguments: Sequence[str]) -> int:
     """Open the sample, or print its report where there is no terminal."""
-    options = parser("demo", "The inspector on a bundled sample session, at a point where both tiers fire.")
+    options = parser(
+        "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
+    )
     browse.add_looks(options)
     given = parse(options, arguments)
     found = next((entry.info.path for entry in samples() if SAMPLE in entry.info.path), None)
     if found is None:
-        raise UnreadableSession("the sample sessions are missing from this installation; install context-tui again")
+        raise UnreadableSession("the sample sessions are missing from this installation; reinstall context-tui")
     return browse.open_inspector([found], given, demo=True)

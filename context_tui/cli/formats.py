@@ -13,8 +13,8 @@ from context_tui.formats.registry import FORMATS
 
 def run(arguments: Sequence[str]) -> int:
     """List the formats."""
-    options = parser("formats", "The session formats that can be read, in the order in which they are asked.")
-    options.add_argument("--json", action="store_true", help="as one JSON document")
+    options = parser("formats", "List the session formats that can be read, and which of them can be written.")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     rows = [{"name": f.name, "about": f.about, "reads": True, "writes": f.writable} for f in FORMATS.values()]
     if given.json:
@@ -23,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
     else:
         table(
             "formats",
-            ("name", "writes", "about"),
+            ("format", "can be written", "description"),
             [(r["name"], "yes" if r["writes"] else "no", r["about"]) for r in rows],
         )
     return ExitCode.DONE

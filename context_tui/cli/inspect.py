@@ -28,10 +28,10 @@ from context_tui.tokens.running import RunningSizes
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report of one session."""
-    options = parser("inspect", "Where a session's context went: tokens by category and tool, turns, compactions.")
+    options = parser("inspect", "Show where a session's context went: tokens by category and tool, turns, compactions.")
     add_session(options)
-    options.add_argument("--json", action="store_true", help="as one JSON document")
-    options.add_argument("--messages", action="store_true", help="with the timeline, message by message")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
+    options.add_argument("--messages", action="store_true", help="add the timeline, message by message")
     given = parse(options, arguments)
     session = opened(given.session, given.window)
     report = report_of(session, given.at, timeline=given.messages)
@@ -224,10 +224,10 @@ def show(session: Session, report: dict[str, Any]) -> None:
     if report["branches"]:
         left = counted(sum(branch["messages"] for branch in report["branches"]), "message")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
-        say(f"on branches that were left: {left}, {counted(report['requests_elsewhere'], 'request')} ({ids})")
+        say(f"branches left by a rewind: {left}, {counted(report['requests_elsewhere'], 'request')} ({ids})")
     say(
-        f"{counted(records['total'], 'record')}: {records['messages']:,} of messages, {records['side']:,} beside them, "
-        f"{counted(records['problems'], 'problem')}"
+        f"{counted(records['total'], 'record')}: {counted(records['messages'], 'message record')}, "
+        f"{counted(records['side'], 'metadata record')}, {counted(records['problems'], 'problem')}"
     )
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
     say(f"context {where}: {counted(len(window['indices']), 'message')}")
@@ -239,13 +239,11 @@ def show(session: Session, report: dict[str, Any]) -> None:
         for name, tokens in report["by_category"].items()
         if tokens or (real and real[name])
     ]
-    columns = ("category", "tokens", "share", *(["as recorded sizes suggest"] if real else []))
-    table("by category (estimated, not_in_file: recorded - estimated)", columns, categories)
+    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
+    table("by category (estimated; not_in_file is recorded - estimated)", columns, categories)
     if not real:
-        say(f"  what recorded sizes suggest cannot be said: {report['by_category_recorded_why']}")
-    tools = [
-        (share["tool"] or "(call not here)", share["calls"], share["result_tokens"]) for share in report["by_tool"]
-    ]
+        say(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
+    tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     table("by tool (estimated)", ("tool", "calls", "result tokens"), tools)
     reads = [
         (read["path"], read["count"], read["tokens"], read["wasted"])
@@ -254,20 +252,24 @@ def show(session: Session, report: dict[str, Any]) -> None:
     ]
     table("lines read more than once (estimated)", ("path", "reads", "tokens", "wasted"), reads[:20])
     if len(reads) > 20:
-        say(f"  and {len(reads) - 20} more (--json has all)")
+        say(f"  {len(reads) - 20:,} more; --json lists all")
     compactions = [
         (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
         for c in report["compactions"]
     ]
-    table("recorded compactions", ("message", "kind", "trigger", "before", "before, by the file", "after"), compactions)
+    table(
+        "recorded compactions",
+        ("message", "kind", "trigger", "believed before", "before in the file", "recorded after"),
+        compactions,
+    )
     for c in report["compactions"]:
         if c["preserved_missing"]:
             missing = counted(c["preserved_missing"], "record")
-            say(f"  {missing} that the compaction at {c['message']:,} kept are not in the file")
+            say(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
         begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
         say()
-        say(f"contexts begin at: {begun}")
+        say(f"contexts begin at messages {begun}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
@@ -276,7 +278,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
     table("problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]])
     if report["diagnosis"]:
         say()
-        say(f"diagnosis (bytes / 3.5): {report['diagnosis']}")
+        say(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
         rows = [
             (
@@ -308,10 +310,10 @@ _TIMELINE = ("message", "turn", "role", "est. tokens", "recorded", "believed", "
 def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
     rows: list[tuple[object, ...]] = [
-        (window["recorded_tokens"], "recorded", "the last request's fresh + cached input"),
-        (window["estimated_tokens"], "estimated", "bytes / 4 over what is in the file"),
+        (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
+        (window["estimated_tokens"], "estimated", "bytes / 4 of what is in the file"),
         (window["not_in_file_tokens"], "not in the file", "recorded - estimated at the first request"),
-        (window["believed_tokens"], "believed", "last recorded + estimate of what came after it"),
+        (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (about["context_window"], "window", _window_source(about)),
     ]
     if fit and fit["cause"]:
@@ -323,4 +325,4 @@ def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
 def _window_source(about: dict[str, Any]) -> str:
     """Where the window is from, and which others this model may have had."""
     others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
-    return f"{about['context_window_source']}; {others} is possible too" if others else about["context_window_source"]
+    return f"{about['context_window_source']}; may also be {others}" if others else about["context_window_source"]

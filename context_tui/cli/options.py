@@ -7,7 +7,7 @@ import atexit
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -45,7 +45,9 @@ def add_session(to: argparse.ArgumentParser) -> None:
     """SESSION, --window and --at."""
     to.add_argument("session", type=named, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
     to.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
-    to.add_argument("--at", type=int, metavar="N", help="the context before message N (default: at the end)")
+    to.add_argument(
+        "--at", type=message_number, metavar="N", help="use the context before message N (default: at the end)"
+    )
 
 
 def add_policy(to: argparse.ArgumentParser) -> None:
@@ -56,13 +58,13 @@ def add_policy(to: argparse.ArgumentParser) -> None:
         required=True,
         type=named,
         metavar="POLICY",
-        help="its name; `context-tui policies` lists them",
+        help="the policy; `context-tui policies` lists them",
     )
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
-    to.add_argument("--idle", type=float, metavar="SECONDS", help="idle time for koda, instead of the recorded one")
-    to.add_argument("--ignore-trigger", action="store_true", help="plan though koda's idle trigger does not fire")
+    to.add_argument("--idle", type=seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)")
+    to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
 
 
 def named(text: str) -> str:
@@ -77,13 +79,44 @@ def file_named(text: str) -> Path:
     return Path(named(text))
 
 
+def one_of(noun: str, names: Sequence[str]) -> Callable[[str], str]:
+    """The type of an argument that is one of these names."""
+
+    def known(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"unknown {noun} {text!r}; available: {', '.join(names)}")
+        return text
+
+    return known
+
+
+def message_number(text: str) -> int:
+    """The number of a message; whether the session has it is not said here."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a message number; give a whole number") from None
+
+
+def seconds(text: str) -> float:
+    """A number of seconds; whether it may be that one is not said here."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; give one such as 3600") from None
+
+
 def tokens(text: str) -> int:
     """A positive number of tokens; 200k and 1m are understood."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
-    value = float(digits.replace("_", "").replace(",", "")) * scale
+    try:
+        value = float(digits.replace("_", "").replace(",", "")) * scale
+    except ValueError:
+        value = 0.0
     if not 1 <= value <= MOST_TOKENS or (scale == 1 and not value.is_integer()):
-        raise ValueError(text)
+        remedy = f"give 1 to {MOST_TOKENS:,}, or one such as 200k"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens; {remedy}")
     return int(value)
 
 
@@ -96,7 +129,7 @@ def opened(spec: str, window: int | None = None) -> Session:
         session = open_session(path, window=window)
     except SeveralSessions as error:
         ids = [session_id.removeprefix(f"{path}#") for session_id in error.ids]
-        message = f"standard input: holds {len(ids)} sessions; write it to a file and name one as FILE#ID"
+        message = f"standard input: holds {len(ids):,} sessions; write it to a file and name one as FILE#ID"
         raise SeveralSessions(message, ids) from None
     except UnreadableSession as error:
         raise UnreadableSession(str(error).replace(str(path), "standard input")) from None

@@ -33,14 +33,14 @@ _OPTIONS = {
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session."""
-    options = parser("plan", "What a policy would do to a session's context, and whether it would fire there.")
+    options = parser("plan", "Show what a policy would do to a session's context, and whether it would fire there.")
     add_session(options)
     add_policy(options)
     options.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
-    options.add_argument("--json", action="store_true", help="as one JSON document")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     if given.force:  # an alias for scripts
-        talk("plan --force is now --ignore-trigger")
+        talk("plan --force is deprecated; use --ignore-trigger")
         given.ignore_trigger = True
     session = opened(given.session, given.window)
     made = plan_of(session, given)
@@ -109,19 +109,23 @@ def show(session: Session, made: Plan) -> None:
         name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
     say("   ".join([f"{made.policy} {point}", *assignments(settings)]))
-    say(f"trigger: {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
+    say(f"trigger {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:
         first = first_trigger(session, policy, made.params)  # type: ignore[arg-type]
-        say("         nowhere in this session" if first is None else f"         first before message {first:,}")
+        say(
+            "trigger fires nowhere in this session"
+            if first is None
+            else f"trigger first fires before message {first:,}"
+        )
     if not made.changed:
         return
     share = f", {(before - after) / before:.0%} less" if before else ""
-    say(f"estimated tokens: {before:,} -> {after:,}{share}{' and a summary' if made.summarises else ''}")
+    say(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.summarises else ''}")
     if made.report:
-        say("its own report: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
+        say("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
     if made.boundary is not None:
-        say(f"boundary: message {made.boundary:,} is the first that is kept")
+        say(f"boundary: message {made.boundary:,} is the first one kept")
     edits = made.edits
     rows = [
         (
@@ -136,4 +140,4 @@ def show(session: Session, made: Plan) -> None:
     ]
     table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
     if len(edits) > SHOWN:
-        say(f"  and {len(edits) - SHOWN:,} more (--json has all)")
+        say(f"  {len(edits) - SHOWN:,} more; --json lists all")

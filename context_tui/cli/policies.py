@@ -16,9 +16,9 @@ from context_tui.policies.registry import POLICIES, policy_named
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies, or tell about one."""
-    options = parser("policies", "The compaction policies, and what their parameters mean.")
-    options.add_argument("name", nargs="?", type=named, metavar="NAME", help="only this one")
-    options.add_argument("--json", action="store_true", help="as one JSON document")
+    options = parser("policies", "List the compaction policies and what their parameters mean.")
+    options.add_argument("name", nargs="?", type=named, metavar="NAME", help="show only this policy")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
     if given.json:
@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         say(policy.name)
         say(f"  {policy.about}")
         rows = [(p["name"], _shown(p["default"]), _range(p), p["unit"], p["about"]) for p in params_of(policy)]
-        table("", ("parameter", "default", "range", "unit", "about"), rows)
+        table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         say()
     return ExitCode.DONE
 

@@ -21,11 +21,11 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     """
     context = plan.context
     if context.facts is not session.facts:
-        raise PlanError("this plan was made for another session")
+        raise PlanError("the plan was made for another session; make a new plan")
     if not plan.changed:
         return session
     if plan.summarises and not (summary and summary.strip()):
-        raise PlanError(f"{plan.policy} needs a summary, and this one is empty")
+        raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
     made, touched = Derivation(session), bool(plan.changes or context.replaced)
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:

@@ -27,8 +27,10 @@ from context_tui.session.context import Context
 from context_tui.session.derived import DerivedContent, Origin
 from context_tui.session.session import Message, Session
 
-PENDING = "it ends with calls that have no results yet: add those before it is sent"
-ENDS_WITH_ASSISTANT = "it ends with an assistant message, which a provider would continue: add what comes next"
+PENDING = "it ends with calls without results; add the results before you send it"
+ENDS_WITH_ASSISTANT = (
+    "it ends with an assistant message, which a provider would continue; add a user message before you send it"
+)
 
 
 @dataclass(frozen=True)

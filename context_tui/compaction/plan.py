@@ -67,7 +67,10 @@ class Edit:
     source: str
 
 
-GONE = {"recorded": "cleared before, recorded", "inferred": "cleared before, inferred from a drop of the recorded size"}
+GONE = {
+    "recorded": "already cleared, recorded",
+    "inferred": "already cleared, inferred from a drop of the recorded size",
+}
 """Why a result is out of the context already, by how that is known."""
 
 
@@ -109,7 +112,7 @@ class Plan:
     summarised: tuple[range, ...] | None = None
     reason: str = ""
     report: Mapping[str, int] | None = None
-    kept: Why = lambda position, block: Kept(Code.KEPT, "not touched")
+    kept: Why = lambda position, block: Kept(Code.KEPT, "not changed by this policy")
     prompt: Prompt | None = None
     previous: int = -1  # block row of an earlier summary that the new one is to update
     saved: int | None = None
@@ -125,7 +128,7 @@ class Plan:
         for ranges in (self.dropped, self.summarised or ()):
             places.update(end for each in ranges for end in (each.start, each.stop))
         if places and not 0 <= min(places) <= max(places) <= len(self.context):
-            raise PlanError(f"{self.policy}: its plan reaches outside the context of {len(self.context)} messages")
+            raise PlanError(f"{self.policy}: its plan reaches outside the context of {len(self.context):,} messages")
 
     @cached_property
     def summary(self) -> Insert | None:
@@ -263,9 +266,9 @@ class Plan:
     def _why_dropped(self, position: int, first: str) -> tuple[Code, str]:
         within = _within(self.dropped, position) or range(0)
         if not within.start:
-            return Code.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary}{first}"
+            return Code.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary:,}{first}"
         order = self.context.order
-        return Code.DROPPED_RANGE, f"one of messages {order[within.start]} to {order[within.stop - 1]}{first}"
+        return Code.DROPPED_RANGE, f"one of messages {order[within.start]:,} to {order[within.stop - 1]:,}{first}"
 
     def verdict(self, message: int, block: int | None = None) -> Verdict:
         """The verdict on a message of the context, or on its block with this ordinal."""

@@ -23,9 +23,9 @@ NO_RESULT = "[no result was recorded for this tool call]"
 """Body of a result that ``repair`` adds."""
 NO_START = "[the conversation began before this point]"
 """Text of the user message that ``repair`` puts before a history that begins with the assistant."""
-RENAMED = "calls with the id of an earlier one, or none, that have one of their own now"
-BECAME_TEXT = "results without their call that became text"
-ADDED = "results added for calls that had none"
+RENAMED = "calls given a new id, as theirs was missing or taken"
+BECAME_TEXT = "results without a call turned into text"
+ADDED = "placeholder results added for calls without one"
 
 
 class Orphan(NamedTuple):
@@ -299,7 +299,7 @@ def _alternating(messages: list[Message], notes: Counter[str]) -> list[Message]:
         if others:
             blocks = [block for message in (first, *others) for block in blocks_of(message)]
             first = {**first, "content": blocks}
-            notes["messages merged into the one of the same role before them"] += len(others)
+            notes["messages merged with the previous one of the same role"] += len(others)
         history.append(first)
     return history
 
@@ -342,7 +342,7 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
                 rest += _as_text(block, notes)
             case "tool_use":
                 rest.append({"type": "text", "text": f"[tool call by the user] {_json(block)}"})
-                notes["calls in user messages that became text"] += 1
+                notes["calls in user messages turned into text"] += 1
             case "tool_result":
                 pass
             case _:
@@ -350,7 +350,7 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
     ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
     said = min((place for place in range(len(given)) if place not in places), default=len(given))
     if any(said < place < len(given) for place in places):
-        notes["user messages whose results come first now"] += 1
+        notes["user messages reordered to begin with their results"] += 1
     return _with(assistant, spoken), _with(user or {}, [*ordered, *rest])
 
 

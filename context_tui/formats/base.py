@@ -141,7 +141,7 @@ class Format(Protocol):
         Raises:
             Error: this format cannot be written.
         """
-        raise Error(f"{self.name} cannot be written")
+        raise Error(f"format {self.name!r} cannot be written")
 
     def resume(self, session: Session, written: Path, out: Path) -> str:
         """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""

@@ -31,7 +31,7 @@ def format_of(path: Path) -> Format:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
     """
     if os.path.exists(path) and not os.path.isfile(path):
-        raise UnreadableSession(f"{path}: is no regular file; pipe it in: `context-tui inspect - < {path}`")
+        raise UnreadableSession(f"{path}: is not a regular file; pipe it in: `context-tui inspect - < {path}`")
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
@@ -42,11 +42,15 @@ def format_of(path: Path) -> Format:
     except OSError as error:
         raise unreadable(path, error) from None
     if not head.strip():
-        raise UnreadableSession(f"{path}: the file is empty" if not head else f"{path}: nothing but blank lines")
+        raise UnreadableSession(
+            f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
+        )
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
-        raise UnreadableSession(f"{path}: {other.evidence}: the reader for it is not there yet")
+        raise UnreadableSession(
+            f"{path}: {other.evidence} are not supported yet; `context-tui formats` lists those that can be read"
+        )
     if not claims:
-        what = "binary data" if b"\0" in head else "no known session format"
+        what = "binary data, not a session" if b"\0" in head else "unknown session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
 
@@ -78,10 +82,10 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
             unlisted = FORMATS[main.format].unlisted(main, session_id)
             found = [unlisted] if unlisted else []
         if not found:
-            others = f"; it has {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
-            raise UnreadableSession(f"{path}: has no session {session_id!r}{others}")
+            others = f"; available: {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
+            raise UnreadableSession(f"{path}: unknown session {session_id!r}{others}")
     if not found:
-        raise UnreadableSession(f"{path}: no session in it")
+        raise UnreadableSession(f"{path}: holds no session")
     return found
 
 
@@ -99,7 +103,7 @@ def _in_directory(path: Path) -> list[SessionInfo]:
     found = _of_files(inside) or _of_files(path.glob("*/*"))
     closed = sum(1 for each in inside if os.path.isdir(each) and not os.access(each, os.R_OK | os.X_OK))
     if closed and not found:
-        raise UnreadableSession(f"{path}: no session in it; folders in it that may not be read: {closed:,}")
+        raise UnreadableSession(f"{path}: holds no session that can be read; unreadable folders in it: {closed:,}")
     return found
 
 
@@ -129,7 +133,7 @@ def choose(spec: str | Path) -> SessionInfo:
         return (main or found)[0]
     path, _ = split_spec(spec)
     ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or found)]
-    raise SeveralSessions(f"{path}: holds {len(ids)} sessions; name one", ids)
+    raise SeveralSessions(f"{path}: holds {len(ids):,} sessions; name one", ids)
 
 
 def scanner_for(info: SessionInfo) -> Scanner:

@@ -16,11 +16,11 @@ def _wrong_with(name: str, form: Any) -> str:
         return "it does not derive from formats.base.Format"
     missing = [each for each in ("name", "about") if not hasattr(form, each)]
     if missing:
-        return f"it has no {', '.join(missing)}"
+        return f"it lacks {', '.join(missing)}"
     if not all(isinstance(text, str) for text in (form.name, form.about)):
-        return "its name or about is no text"
+        return "its name or about is not a text"
     if not (isinstance(form.suffixes, tuple) and form.suffixes and all(map(_is_suffix, form.suffixes))):
-        return "its suffixes are no tuple of texts like '.jsonl'"
+        return "its suffixes are not a tuple of texts like '.jsonl'"
     return f"it calls itself {form.name!r}" if form.name != name else ""
 
 

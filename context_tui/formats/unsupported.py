@@ -1,6 +1,6 @@
 """Formats that are recognised and cannot be read yet, so that the message names them.
 
-Each test looks at the first values of a file; the evidence is said as "a Codex rollout".
+Each test looks at the first values of a file; the evidence is said as "Codex rollouts".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def unsupported_format(head: bytes, path: Path) -> Claim | None:
     if head.startswith(MAGIC):
         return _database(path)
     if b"# aider chat started at" in head[:4_096]:
-        return Claim(CERTAIN, "an Aider chat history")
+        return Claim(CERTAIN, "Aider chat histories")
     values = first_values(head)
     listed = values[0] if len(values) == 1 and isinstance(values[0], list) else None
     objects = [value for value in (values if listed is None else listed) if isinstance(value, dict)]
@@ -50,22 +50,17 @@ def _database(path: Path) -> Claim | None:
     finally:
         database.close()
     if {"session", "message", "part"} <= tables:
-        return Claim(CERTAIN, "an opencode database")
+        return Claim(CERTAIN, "opencode databases")
     if "content_json" in in_messages:
-        return Claim(CERTAIN, "a Goose database")
+        return Claim(CERTAIN, "Goose databases")
     if {"sessions", "files"} <= tables and "parts" in in_messages:
-        return Claim(CERTAIN, "a Crush (or Go opencode) database")
+        return Claim(CERTAIN, "Crush (or Go opencode) databases")
     return None
 
 
 def _keys(*names: str) -> Test:
     """Objects that have all these members."""
     return lambda value: all(name in value for name in names)
-
-
-def _type(member: str, *names: str) -> Test:
-    """Objects whose *member* is one of these names."""
-    return lambda value: isinstance(kind := value.get(member), str) and kind in names
 
 
 def _item(value: Object) -> bool:
@@ -158,39 +153,39 @@ def _goose(value: Object) -> bool:
 
 # Name, test, and whether one of the first values is enough (else it has to be the very first).
 DOCUMENTS: list[tuple[str, Test, bool]] = [
-    ("a Gemini CLI session", _keys("sessionId", "projectHash"), False),
-    ("a mini-swe-agent trajectory", _mini_swe_agent, False),
-    ("a SWE-agent trajectory", _swe_agent, False),
-    ("an opencode session", _opencode, False),
-    ("a Cline session", _cline, False),
-    ("an OpenHands evaluation record", _openhands_history, False),
-    ("an OpenHands event", _openhands_event, False),
-    ("an OpenAI Responses request", _responses, False),
-    ("a LangChain dump", _langchain, False),
-    ("a LangGraph state", _langgraph, False),
-    ("the task metadata of a Cline or Roo task", _keys("files_in_context"), False),
-    ("a defect snapshot", lambda v: "schema_version" in v and "next_seq" in v, False),
+    ("Gemini CLI sessions", _keys("sessionId", "projectHash"), False),
+    ("mini-swe-agent trajectories", _mini_swe_agent, False),
+    ("SWE-agent trajectories", _swe_agent, False),
+    ("opencode sessions", _opencode, False),
+    ("Cline sessions", _cline, False),
+    ("OpenHands evaluation records", _openhands_history, False),
+    ("OpenHands events", _openhands_event, False),
+    ("OpenAI Responses requests", _responses, False),
+    ("LangChain dumps", _langchain, False),
+    ("LangGraph states", _langgraph, False),
+    ("Cline or Roo task metadata files", _keys("files_in_context"), False),
+    ("defect snapshots", lambda v: "schema_version" in v and "next_seq" in v, False),
 ]
 
 ARRAYS: list[tuple[str, Test, bool]] = [
-    ("an OpenHands event list", _openhands_event, True),
-    ("an OpenHands trajectory", lambda v: "source" in v and ("action" in v or "observation" in v), True),
-    ("a Cline or Roo message log", lambda v: "ts" in v and v.get("type") in ("say", "ask"), True),
-    ("a Cline or Roo conversation", lambda v: "ts" in v and "role" in v, True),
-    ("a LangChain dump", _langchain, False),
-    ("a list of OpenAI Responses items", _item, True),
+    ("OpenHands event lists", _openhands_event, True),
+    ("OpenHands trajectories", lambda v: "source" in v and ("action" in v or "observation" in v), True),
+    ("Cline or Roo message logs", lambda v: "ts" in v and v.get("type") in ("say", "ask"), True),
+    ("Cline or Roo conversations", lambda v: "ts" in v and "role" in v, True),
+    ("LangChain dumps", _langchain, False),
+    ("OpenAI Responses item lists", _item, True),
 ]
 
 LINES: list[tuple[str, Test, bool]] = [
-    ("a Codex rollout", _codex, True),
-    ("an old Codex rollout", lambda v: "record_type" in v or _keys("id", "timestamp", "instructions", "git")(v), True),
-    ("a pi session", lambda v: v.get("type") == "session" and "cwd" in v, False),
-    ("a Gemini CLI session", _keys("sessionId", "projectHash"), False),
-    ("a Copilot CLI session", lambda v: v.get("type") == "session.start" and "data" in v, False),
-    ("an OpenHands evaluation log", _openhands_history, True),
-    ("a defect journal", lambda v: "schema_version" in v and "seq" in v and isinstance(v.get("record"), dict), False),
-    ("a stream-json or agent-sdk transcript", _stream, False),
-    ("a Goose session", _goose, True),
-    ("a list of OpenAI Responses items", _item, True),
-    ("a LangChain dump", _langchain, False),
+    ("Codex rollouts", _codex, True),
+    ("old Codex rollouts", lambda v: "record_type" in v or _keys("id", "timestamp", "instructions", "git")(v), True),
+    ("pi sessions", lambda v: v.get("type") == "session" and "cwd" in v, False),
+    ("Gemini CLI sessions", _keys("sessionId", "projectHash"), False),
+    ("Copilot CLI sessions", lambda v: v.get("type") == "session.start" and "data" in v, False),
+    ("OpenHands evaluation logs", _openhands_history, True),
+    ("defect journals", lambda v: "schema_version" in v and "seq" in v and isinstance(v.get("record"), dict), False),
+    ("stream-json or agent-sdk transcripts", _stream, False),
+    ("Goose sessions", _goose, True),
+    ("OpenAI Responses item lists", _item, True),
+    ("LangChain dumps", _langchain, False),
 ]

@@ -51,15 +51,15 @@ class AgentSdkCompactParams(Params):
     context_budget: int = param(
         160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
     )
-    min_keep: int = param(4, "messages at the end that are kept", "messages", 1, 100_000)
-    summary_max_tokens: int = param(4_096, "tokens that the summary may have", "tokens", 1, 100_000)
+    min_keep: int = param(4, "messages kept at the end", "messages", 1, 100_000)
+    summary_max_tokens: int = param(4_096, "most tokens that the summary may have", "tokens", 1, 100_000)
 
 
 class AgentSdkCompact(BasePolicy):
     """Summarise all but the last messages, without splitting a call from its result."""
 
     name: ClassVar[str] = "agent-sdk-compact"
-    about: ClassVar[str] = "agent-sdk: a model's summary in place of all but the last messages"
+    about: ClassVar[str] = "agent-sdk: summarise all but the last messages"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
     runtime: ClassVar[str] = "agent-sdk"
@@ -74,7 +74,7 @@ class AgentSdkCompact(BasePolicy):
     def plan(self, context: Context, params: AgentSdkCompactParams, state: RuntimeState) -> Plan:
         trigger, cut = self.trigger(state, params), split(context, params.min_keep)
         if cut == 0:
-            reason = f"nothing to summarise: {len(context)} messages, and {params.min_keep} are kept"
+            reason = f"nothing to summarise: {len(context):,} messages, and the last {params.min_keep:,} are kept"
             if len(context) > params.min_keep:
                 reason += " with the calls that belong to them"
             return nothing(self.name, params, context, trigger, reason)
@@ -83,7 +83,7 @@ class AgentSdkCompact(BasePolicy):
         def kept(position: int, block: int | None) -> Kept:
             if position < late:
                 return Kept(Code.PAIR, "the call of a kept result")
-            return Kept(Code.RECENT_MESSAGE, f"within the last {params.min_keep} messages")
+            return Kept(Code.RECENT_MESSAGE, f"within the last {params.min_keep:,} messages")
 
         return Plan(
             self.name,

@@ -28,11 +28,13 @@ class AgentSdkPruneParams(Params):
     """Parameters of agent-sdk's pruning."""
 
     context_budget: int = param(
-        160_000, "input tokens that the context may have", "tokens", 1, 10_000_000, of_window=True
+        160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
     )
-    threshold_pct: int = param(70, "per cent of the budget above which it prunes", "%", 0, 100)
-    max_chars: int = param(2_000, "a result with longer compact JSON is cut", "bytes", 0, 10_000_000)
-    preserve_tail: int = param(4, "messages at the end that are left alone", "messages", 0, 100_000)
+    threshold_pct: int = param(70, "share of the budget above which it prunes", "%", 0, 100)
+    max_chars: int = param(
+        2_000, "a result is truncated when its compact JSON is longer than this", "bytes", 0, 10_000_000
+    )
+    preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
 
 
 def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
@@ -42,12 +44,12 @@ def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
     """
     read = state.input_tokens
     if state.recorded is None or read is None:
-        return Trigger(False, "no recorded usage, and it looks at nothing else", None, threshold, "unknown")
+        return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
     real = state.recorded.context
     fires = read > threshold
-    reason = f"it reads {read:,} input tokens, {'above' if fires else 'not above'} {what} = {threshold:,}"
+    reason = f"recorded input tokens {read:,}, {'above' if fires else 'not above'} {what} = {threshold:,}"
     if read != real:
-        reason += f"; with cached tokens {real:,}, which {'would' if real > threshold else 'would not'} fire"
+        reason += f"; {real:,} with cached tokens, which {'would' if real > threshold else 'would not'} fire"
     return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
 
 
@@ -61,7 +63,7 @@ class AgentSdkPrune(BasePolicy):
     """Cut long tool results to their first 500 and last 200 bytes."""
 
     name: ClassVar[str] = "agent-sdk-prune"
-    about: ClassVar[str] = "agent-sdk: cut the middle out of long tool results"
+    about: ClassVar[str] = "agent-sdk: truncate long tool results, keeping both ends"
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
     runtime: ClassVar[str] = "agent-sdk"
@@ -72,7 +74,7 @@ class AgentSdkPrune(BasePolicy):
 
     def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
         threshold = params.context_budget * params.threshold_pct // 100
-        what = f"{params.threshold_pct} % of {params.context_budget:,}"
+        what = f"{params.threshold_pct}% of {params.context_budget:,}"
         return sdk_trigger(state, threshold, what)
 
     def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:
@@ -88,7 +90,7 @@ class AgentSdkPrune(BasePolicy):
 
         def kept(position: int, block: int | None) -> Kept:
             if position >= end:
-                return Kept(Code.RECENT_MESSAGE, f"within the last {params.preserve_tail} messages")
+                return Kept(Code.RECENT_MESSAGE, f"within the last {params.preserve_tail:,} messages")
             if block is None or facts.kind[block] != Kind.TOOL_RESULT:
                 return Kept(Code.NOT_A_RESULT, "only tool results are pruned")
             if json_length(context, block) <= longest:

@@ -51,13 +51,13 @@ class Chain(BasePolicy):
         for name in (*params.policies, *params.options):
             if name == self.name or name not in POLICIES:
                 others = ", ".join(each for each in POLICIES if each != self.name)
-                raise PlanError(f"chain: no policy {name!r}: there are {others}")
+                raise PlanError(f"chain: unknown policy {name!r}; available: {others}")
         twice = [name for name in params.policies if params.policies.count(name) > 1]
         if twice:
-            raise PlanError(f"chain: {twice[0]} is in it twice")
+            raise PlanError(f"chain: {twice[0]} is named twice; name it once")
         for name in params.options:
             if name not in params.policies:
-                raise PlanError(f"chain: parameters for {name}, which is not one of {', '.join(params.policies)}")
+                raise PlanError(f"chain: parameters for {name}, which it does not run; name it in policies")
         policies = [(POLICIES[name], params.options.get(name, {})) for name in params.policies]
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
@@ -82,7 +82,7 @@ class Chain(BasePolicy):
                 here = last.after()
                 state = replace(state, believed=measured(here).total, rewritten=True)
         if last is None:
-            raise PlanError("chain: no policies")
+            raise PlanError("chain: no policies are named")
 
         def kept(position: int, block: int | None) -> Kept:
             each = [plan.kept(position, block) for plan in plans]
@@ -119,7 +119,7 @@ class Chain(BasePolicy):
 def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
     """One trigger for all steps; its numbers are those of the step that decides."""
     if not triggers:
-        return Trigger(False, "no policies")
+        return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
     words = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
     return Trigger(fires, "; ".join(words), decides.value, decides.threshold, decides.source)

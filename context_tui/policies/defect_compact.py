@@ -65,11 +65,11 @@ class DefectCompactParams(Params):
     """Parameters of defect's full compaction."""
 
     threshold: int | None = param(
-        None, "tokens at which it compacts; default: the ratio below", "tokens", 0, 10_000_000, of_window=True
+        None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
     )
     assistant_boundary: bool = param(False, "also cut a long single turn, at an assistant message", "")
     compact_ratio: float = param(0.85, "share of the window at which it compacts", "of window", 0.01, 1.0)
-    compact_soft_ratio: float = param(0.70, "share at which it starts to in the background", "of window", 0.01, 1.0)
+    compact_soft_ratio: float = param(0.70, "share at which it starts in the background", "of window", 0.01, 1.0)
 
 
 def tail_budget(threshold: int) -> int:
@@ -81,7 +81,7 @@ class DefectCompact(BasePolicy):
     """Summarise everything before the last turns that fit a tail budget."""
 
     name: ClassVar[str] = "defect-compact"
-    about: ClassVar[str] = "defect: a model's summary in place of all but the last turns"
+    about: ClassVar[str] = "defect: summarise all but the last turns"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
     runtime: ClassVar[str] = "defect"
@@ -121,7 +121,7 @@ class DefectCompact(BasePolicy):
             starts = [position for position in sums.assistants if position > 0]
         cut = boundary(sums, starts, budget)
         if cut == 0:
-            what = "no turn starts here" if not starts else "the only turn starts at the first message"
+            what = "no turn starts in this context" if not starts else "the only turn starts at the first message"
             reason = f"nothing to summarise: {what}"
             if not params.assistant_boundary:
                 reason += " (assistant_boundary would cut within it)"

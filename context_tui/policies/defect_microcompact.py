@@ -30,7 +30,7 @@ def window_tokens(state: RuntimeState) -> int:
 
 def share_of_window(state: RuntimeState, ratio: float) -> str:
     """A share of the window in words, which say so where the window is defect's own fallback."""
-    fallback = "" if state.window.known else ", which defect takes where the window is not known"
+    fallback = "" if state.window.known else ", which defect assumes where the window is unknown"
     return f"{ratio:.0%} of {window_tokens(state):,}{fallback}"
 
 
@@ -75,9 +75,9 @@ class DefectMicrocompact(BasePolicy):
         sums, trigger = measured(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
-            few = {0: "no turn starts here", 1: "only one turn here"}
-            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts)} turns here")
-            reason = f"nothing to clear: {turns}, and the last {keep} are kept"
+            few = {0: "no turn starts in this context", 1: "only one turn"}
+            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
+            reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
             return nothing(self.name, params, context, trigger, reason)
         end = first_kept(context, keep)
         results = uncleared(context)
@@ -88,18 +88,18 @@ class DefectMicrocompact(BasePolicy):
 
         def kept(position: int, block: int | None) -> Kept:
             if position >= end:
-                return Kept(Code.RECENT_TURN, f"within the last {keep} turns")
+                return Kept(Code.RECENT_TURN, f"within the last {keep:,} turns")
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return Kept(Code.NOT_A_RESULT, "only tool results are cleared")
             if is_cleared(context, block):
-                return Kept(Code.ALREADY_CLEARED, "cleared before")
+                return Kept(Code.ALREADY_CLEARED, "already cleared")
             return Kept(Code.SMALL, f"{minimum:,} tokens or fewer")
 
         if not rows:
             every = sums.results.position
             count = bisect_left(every, end)
-            none = f"no tool results before the last {keep} turns" if every else "no tool results"
-            small = f"none of the {count} older results is larger than {minimum:,} tokens"
+            none = f"no tool results before the last {keep:,} turns" if every else "no tool results"
+            small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
             return Plan(self.name, params, context, trigger, reason=small if count else none, kept=kept, saved=0)
         changes = AlikeChanges(rows, Change("clear", CLEARED, self.name))
         report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}

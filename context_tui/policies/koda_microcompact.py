@@ -30,9 +30,9 @@ class KodaMicrocompactParams(Params):
 
     gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
-    min_tokens: int = param(50, "a smaller result is not eligible (by bytes / 3.5)", "tokens", 0, 1_000_000)
+    min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
-        KODA_COMPACTABLE, "tools whose results may be cleared; case counts", "tools"
+        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools"
     )
 
 
@@ -92,7 +92,7 @@ class KodaMicrocompact(BasePolicy):
     """Clear all but the newest results of re-runnable tools, once the session has been idle."""
 
     name: ClassVar[str] = "koda-microcompact"
-    about: ClassVar[str] = "koda: clear aged results of re-runnable tools after an idle time"
+    about: ClassVar[str] = "koda: clear old results of re-runnable tools after an idle time"
     phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
     Params: ClassVar[type[Params]] = KodaMicrocompactParams
     runtime: ClassVar[str] = "koda"
@@ -105,9 +105,7 @@ class KodaMicrocompact(BasePolicy):
         if state.at_end:
             return Trigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
         if state.idle_seconds is None:
-            return Trigger(
-                False, "the file does not say how long it idled (idle_seconds sets it)", None, gap, "unknown"
-            )
+            return Trigger(False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown")
         idle = int(state.idle_seconds)
         says = "has reached" if idle >= gap else "is below"
         return Trigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
@@ -128,20 +126,20 @@ class KodaMicrocompact(BasePolicy):
             if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
                 return Kept(Code.NOT_A_RESULT, "only tool results are cleared")
             if not enough:
-                return Kept(Code.NOTHING_TO_DO, f"fewer than {keep + 2} rows")
+                return Kept(Code.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
             if block in recent:
-                return Kept(Code.RECENT_RESULT, f"within the last {keep} eligible results")
+                return Kept(Code.RECENT_RESULT, f"within the last {keep:,} eligible results")
             tool = measured(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
-                what = tool or "its call is not here, so its tool"
-                return Kept(Code.NOT_COMPACTABLE, f"{what} is not compactable")
+                what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+                return Kept(Code.NOT_COMPACTABLE, what)
             if is_cleared(context, block):
-                return Kept(Code.ALREADY_CLEARED, "cleared before")
+                return Kept(Code.ALREADY_CLEARED, "already cleared")
             return Kept(Code.SMALL, f"fewer than {minimum:,} tokens")
 
         if not cleared:
-            few = f"{len(candidates)} eligible results, and the last {keep} are kept"
-            reason = f"nothing to clear: {few if enough else f'only {rows} rows'}"
+            few = f"{len(candidates):,} eligible results, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {few if enough else f'only {rows:,} rows'}"
             return Plan(self.name, params, context, trigger, reason=reason, kept=kept, saved=0)
         changes = AlikeChanges([results.block[number] for number in cleared], Change("clear", STUB, self.name))
         report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}

@@ -37,7 +37,7 @@ class ManualParams(Params):
     """What is marked: results as message:block, and a message number to cut at."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_pairs)] = param(
-        (), "results to clear, as message:block, with commas between", "message:block"
+        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block"
     )
     cut: int | None = param(None, "the first message to keep; everything before it is summarised", "message", 0)
 
@@ -46,7 +46,7 @@ class Manual(BasePolicy):
     """Clear and cut what was marked by hand."""
 
     name: ClassVar[str] = "manual"
-    about: ClassVar[str] = "by hand: clear single results, summarise everything before a point"
+    about: ClassVar[str] = "by hand: clear single results, summarise everything before a message"
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
     marked: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class Manual(BasePolicy):
         return context.at if name == "cut" else None
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
-        return Trigger(False, "by hand: it fires when you apply it", source=BY_HAND)
+        return Trigger(False, "applied by hand only", source=BY_HAND)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)
@@ -84,7 +84,7 @@ class Manual(BasePolicy):
     def _position(self, context: Context, message: int) -> int:
         position = len(context) if message == context.at else measured(context).position_of.get(message)
         if position is None:
-            raise PlanError(f"manual: message {message} is not in the context at this point")
+            raise PlanError(f"manual: message {message:,} is not in the context at this point")
         return position
 
     def _blocks(self, context: Context, message: int) -> list[int]:
@@ -93,7 +93,7 @@ class Manual(BasePolicy):
 
     def _row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
-            raise PlanError(f"manual: message {message} has no tool result at block {ordinal}")
+            raise PlanError(f"manual: message {message:,} has no tool result at block {ordinal}")
         return rows[ordinal]
 
 
@@ -101,8 +101,8 @@ def _why_nothing(marked: int | None, cut: int) -> str:
     if marked is None:
         return "nothing is marked"
     if not cut:
-        return f"nothing comes before message {marked}"
-    return f"everything before message {marked} belongs to a pair that the cut would split"
+        return f"nothing comes before message {marked:,}"
+    return f"everything before message {marked:,} belongs to a pair that the cut would split"
 
 
 def _before_pairs(context: Context, cut: int) -> int:

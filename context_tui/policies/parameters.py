@@ -248,8 +248,8 @@ def params_for(policy: Policy, values: Mapping[str, Any], elsewhere: Mapping[str
         name = ".".join(str(part) for part in first["loc"]) or "?"
         if first["type"] == "extra_forbidden":
             near = (elsewhere or {}).get(name) or next(iter(get_close_matches(name, policy.Params.model_fields, 1)), "")
-            hint = f"did you mean {near}?" if near else f"it has {', '.join(policy.Params.model_fields)}"
-            raise PlanError(f"{policy.name} has no parameter {name!r}: {hint}") from None
+            hint = f"did you mean {near}?" if near else f"available: {', '.join(policy.Params.model_fields)}"
+            raise PlanError(f"{policy.name}: unknown parameter {name!r}; {hint}") from None
         raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_in_words(policy, name, first)}") from None
 
 
@@ -278,7 +278,7 @@ def pairs(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise PlanError(f"parameter {text!r}: write KEY=VALUE")
+            raise PlanError(f"parameter {text!r} has no value; write KEY=VALUE")
         found[key.strip()] = value.strip()
     return found
 
@@ -347,7 +347,7 @@ def values_in(parameter: Parameter, text: str) -> list[Any]:
 def _switch(text: str) -> bool:
     words = {"true": True, "on": True, "1": True, "yes": True, "false": False, "off": False, "0": False, "no": False}
     if text.strip().lower() not in words:
-        raise ValueError(f"“{text}” is neither true nor false")
+        raise ValueError(f"{text!r} is not true or false")
     return words[text.strip().lower()]
 
 
@@ -363,7 +363,7 @@ def _range(parameter: Parameter, text: str) -> list[Number]:
     ends, _, by = text.partition(":")
     first, last = (_number(parameter, each, optional=False) or 0 for each in ends.split("..", 1))
     if first > last:
-        raise ValueError(f"the range is empty: {number(first)} is more than {number(last)}")
+        raise ValueError(f"the range is empty, as {number(first)} is more than {number(last)}; swap them")
     if not by and not parameter.ratio and parameter.unit in ("tokens", "bytes", "seconds"):
         fixed = None if parameter.default is None else int(parameter.default)
         rungs = rungs_of(int(first), int(last), fixed, parameter.unit == "seconds")
@@ -371,7 +371,7 @@ def _range(parameter: Parameter, text: str) -> list[Number]:
     step = _step(parameter, by)
     count = int((last - first) / step + 1e-9) + 1
     if count > MOST_VALUES:
-        raise ValueError(f"the range has {count:,} values, {MOST_VALUES:,} are allowed: give a larger step")
+        raise ValueError(f"the range has {count:,} values, at most {MOST_VALUES:,} are allowed; give a larger step")
     found = [round(first + at * step, 4) if parameter.ratio else first + at * int(step) for at in range(count)]
     return found if found[-1] == last else [*found, last]
 

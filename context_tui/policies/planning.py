@@ -55,7 +55,7 @@ def plan_with(
         PlanError: no such message, or the policy cannot plan with these parameters.
     """
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
-        raise PlanError(f"idle_seconds={idle_seconds}: has to be a number of seconds, 0 or more")
+        raise PlanError(f"idle_seconds={idle_seconds}: must be a number of seconds, 0 or more")
     context = session.context_at(at)
     state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force)
     return policy.plan(context, params, state)

@@ -26,11 +26,11 @@ def _wrong_with(name: str, policy: Any) -> str:
     """What keeps a loaded object from being the policy of this name; empty when nothing does."""
     missing = [each for each in _MEMBERS if not hasattr(policy, each)]
     if missing:
-        return f"it has no {', '.join(missing)}"
+        return f"it lacks {', '.join(missing)}"
     if policy.name != name:
         return f"it calls itself {policy.name!r}"
     if not (isinstance(policy.Params, type) and issubclass(policy.Params, Params)):
-        return "its Params is no class of policies.base.Params"
+        return "its Params is not a subclass of policies.base.Params"
     policy.Params()
     return ""
 
@@ -131,8 +131,8 @@ def policy_named(name: str) -> Policy:
     if name in POLICIES:
         return POLICIES[name]
     near = get_close_matches(name, POLICIES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(POLICIES)}"
-    raise PlanError(f"no policy {name!r}: {hint}")
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(POLICIES)}"
+    raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
 def runtimes() -> dict[str, Policy]:

@@ -129,7 +129,7 @@ def parse(text: str, low: Number, high: Number, optional: bool = False) -> Numbe
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"“{text}” is not a number")
+        raise ValueError(f"{text!r} is not a number")
     value = round(value, 4)
     if not ratio and not value.is_integer():
         raise ValueError("it must be a whole number")

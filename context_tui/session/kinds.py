@@ -59,5 +59,3 @@ class MessageFlag:
     SUMMARY = 2  # the summary of an earlier compaction
     SYNTHETIC = 4  # written by the client, not by a model
     NOT_SENT = 8  # in the file, never in the model's context
-    SIDECHAIN = 16  # of another agent's context
-    REWOUND = 32  # on a branch that was left

@@ -106,7 +106,7 @@ class Session:
             PlanError: it is no positive number.
         """
         if tokens is not None and tokens <= 0:
-            raise PlanError(f"window={tokens}: has to be a positive number of tokens")
+            raise PlanError(f"window={tokens}: must be a positive number of tokens")
         return replace(self, window_given=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
@@ -117,8 +117,8 @@ class Session:
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
-            has = f"messages 0 to {self.length - 1}" if self.length else "no messages"
-            raise PlanError(f"message {point} is outside the session: it has {has}")
+            has = f"messages 0 to {self.length - 1:,}" if self.length else "no messages"
+            raise PlanError(f"message {point:,} is not in the session; it has {has}")
         context = self._contexts.get(point)
         if context is None:
             if len(self._contexts) > 8:

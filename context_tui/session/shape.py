@@ -75,7 +75,7 @@ def _not_json(value: Any, depth: int = 0) -> str:
         inside = value
     elif isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
-            return "has a key that is no string; JSON has no others"
+            return "has a key that is not a string; JSON allows only strings"
         inside = value.values()
     else:
         return f"holds {_a(value)}, which JSON cannot hold; convert it"

@@ -124,9 +124,9 @@ def _causes(session: Session, before: Context, row: int, hidden: int) -> Iterato
     # At its first request the context has a part that is not in the file; *hidden* says so for the session's first.
     began = session.context_at(facts.request_message[begun])
     base = facts.requests[begun].context - factors.of(shape_of(began)) - in_file(facts)
-    tokens_of["put in without a record"] = -_jumps(facts, begun, row, factors)
+    tokens_of["injected without a record"] = -_jumps(facts, begun, row, factors)
     if begun:
-        tokens_of["put in without a record"] += hidden - base
+        tokens_of["injected without a record"] += hidden - base
     else:
         off += hidden - base
     if thinking or signature:

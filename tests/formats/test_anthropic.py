@@ -89,7 +89,7 @@ def test_runs_on_lines_and_in_arrays(tmp_path: Path) -> None:
         assert [info.id for info in FORM.sessions(path)] == ["0", "1", "2"]
         assert [len(opened(FORM, path, number)) for number in "012"] == [1, 2, 3]
     assert [problem.what[:8] for problem in opened(FORM, lines, "2").facts.problems] == ["not JSON"]
-    with pytest.raises(UnreadableSession, match="has no session '7'"):
+    with pytest.raises(UnreadableSession, match="unknown session '7'"):
         FORM.scanner(lines, FORM.sessions(lines)[0].__class__(str(lines), "anthropic", "7"))
 
 
@@ -123,9 +123,9 @@ def test_odd_messages(tmp_path: Path) -> None:
     assert session.content.system() == "Prompt."
     assert [*facts.record_kind] == [1, 0, 0, 0, 0, 0, 2, 2, 0]
     assert [(problem.where, problem.what) for problem in facts.problems] == [
-        ("element 6", "not a message: role 'robot'"),
-        ("element 7", "not a message: no object"),
-        ("element 8", "output_tokens is true, not a number of tokens up to 1,000,000,000: left out"),
+        ("element 6", "not a message: unknown role 'robot'"),
+        ("element 7", "not a message: not a JSON object"),
+        ("element 8", "output_tokens is true, not a number of tokens up to 1,000,000,000; left out"),
     ]
     assert [*facts.role] == [Role.USER, Role.SYSTEM, Role.ASSISTANT, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
     assert [facts.kind[block] for block in facts.blocks_of(0)] == [Kind.TEXT, Kind.TEXT, Kind.OTHER]
@@ -184,7 +184,7 @@ def test_a_file_that_was_cut_off(tmp_path: Path) -> None:
         session = opened(FORM, path)
         complete = 3 if length >= whole.rindex("}]}") + 3 else 2 if length > whole.index('"a.py"}}]}') + 9 else 1
         assert len(session) == complete
-        assert [problem.what for problem in session.facts.problems] == ["the file was cut off here"]
+        assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
 
 
 def test_a_file_that_grows_is_read_on(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_inline_sidechains_are_sessions_of_their_own(tmp_path: Path) -> None:
     assert words(session) == ["task of bbb", "bbb replies"]
     assert [request.fresh for request in session.facts.requests] == [9_000]
     assert kinds(session) == [8, 0, 0]
-    with pytest.raises(ct.UnreadableSession, match="has no session 'ccc'; it has aaa, bbb"):
+    with pytest.raises(ct.UnreadableSession, match="unknown session 'ccc'; available: aaa, bbb"):
         ct.open_session(f"{path}#ccc")
 
 
@@ -393,9 +393,9 @@ def test_a_microcompact_in_a_branch_that_was_left(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(ct.UnreadableSession, match="no regular file"):
+    with pytest.raises(ct.UnreadableSession, match="is not a regular file"):
         ct.open_session(tmp_path / "pipe.jsonl")
-    with pytest.raises(ct.UnreadableSession, match="no session in it"):
+    with pytest.raises(ct.UnreadableSession, match="holds no session"):
         ct.open_session(tmp_path)
     with pytest.raises(ct.UnreadableSession, match="no such file"):
         ct.open_session(tmp_path / "missing.jsonl")

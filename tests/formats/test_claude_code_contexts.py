@@ -371,7 +371,7 @@ def test_branches_that_were_left_are_told_and_can_be_opened(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["branch-3", "branch-0", "branch-x", "branch-"])
 def test_branches_that_are_not_there(tmp_path: Path, name: str) -> None:
     path = rewound().write(tmp_path)
-    with pytest.raises(ct.UnreadableSession, match="there are branch-1 to branch-2"):
+    with pytest.raises(ct.UnreadableSession, match="available: branch-1 to branch-2"):
         ct.open_session(f"{path}#{name}")
 
 
@@ -380,7 +380,7 @@ def test_a_session_without_rewinds_has_no_branch(tmp_path: Path) -> None:
     made.user("first")
     path = made.write(tmp_path)
     assert report_of(ct.open_session(path))["branches"] == []
-    with pytest.raises(ct.UnreadableSession, match="no branch of it was left"):
+    with pytest.raises(ct.UnreadableSession, match="it has no branches"):
         ct.open_session(f"{path}#branch-1")
 
 

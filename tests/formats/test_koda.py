@@ -226,7 +226,7 @@ def test_several_sessions(tmp_path: Path) -> None:
         insert(database, [user("more")])
     assert [(info.id, info.title) for info in FORM.sessions(path)] == [("s", "mine"), ("t", "Named")]
     assert [len(opened(FORM, path, each)) for each in "st"] == [2, 2]
-    with pytest.raises(UnreadableSession, match="has no session 'nope'"):
+    with pytest.raises(UnreadableSession, match="unknown session 'nope'"):
         open_session(f"{path}#nope")
 
 
@@ -290,7 +290,7 @@ def test_rows_that_have_gone_are_said_to(tmp_path: Path) -> None:
     session = opened(FORM, path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("DELETE FROM messages")
-    with pytest.raises(UnreadableSession, match="row 1 has gone"):
+    with pytest.raises(UnreadableSession, match="row 1 was deleted"):
         session.message(0)
 
 

@@ -40,7 +40,7 @@ def test_what_cannot_be_held_is_said(tmp_path_factory: pytest.TempPathFactory, m
     images = [block for block in [*blocks, *_inside(blocks)] if block["type"] == "image"]
     assert ("images" in said) == bool(images)
     assert ("errors" in said) == any(block.get("is_error") for block in blocks)
-    assert ("became two" in said) == (len(session) > len(messages))
+    assert ("split into two" in said) == (len(session) > len(messages))
     assert not said or measures(session)
 
 

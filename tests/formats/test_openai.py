@@ -161,8 +161,8 @@ def test_parts(tmp_path: Path) -> None:
     assert session.message(1)["content"] == [{"type": "refusal", "refusal": "No."}]
     assert facts.role[2] == Role.SYSTEM and facts.block_flags[facts.first_block[2]] == BlockFlag.INJECTED
     assert [problem.what for problem in facts.problems] == [
-        "tool_calls that are no list",
-        "a tool call that is no object",
+        "tool_calls that are not a list",
+        "a tool call that is not an object",
     ]
     assert session.message(4)["content"][0]["input"] == {"_raw": "ls"}
     assert session.turns == 1
@@ -211,16 +211,16 @@ def test_sizes_that_are_none_are_told(usage: dict[str, Any], why: str, tmp_path:
         FORM, put(tmp_path / "m.json", [*MESSAGES[:3], {"role": "assistant", "content": "a", "usage": usage}])
     )
     [problem] = session.facts.problems
-    assert problem.what == f"{why}, not a number of tokens up to 1,000,000,000: left out"
+    assert problem.what == f"{why}, not a number of tokens up to 1,000,000,000; left out"
     assert session.facts.requests == [] and len(session) == 2
 
 
 @pytest.mark.parametrize(
     ("recorded", "taken", "why"),
     [
-        (None, "raw", "raw_messages was taken, as no usage is recorded"),
-        (1_000, "native", "messages was taken, as it is closest to the recorded 1,000 tokens"),
-        (10, "raw", "raw_messages was taken, as it is closest to the recorded 10 tokens"),
+        (None, "raw", "raw_messages is shown, as no usage is recorded"),
+        (1_000, "native", "messages is shown, as it is closest to the recorded 1,000 tokens"),
+        (10, "raw", "raw_messages is shown, as it is closest to the recorded 10 tokens"),
     ],
 )
 def test_of_two_lists_the_one_that_fits_the_usage_is_read(
@@ -270,7 +270,7 @@ def test_what_cannot_be_held_is_said(tmp_path_factory: pytest.TempPathFactory, m
     said = " ".join(losses)
     assert ("thinking" in said) == any(block["type"] == "thinking" for block in blocks)
     assert ("errors" in said) == any(block.get("is_error") for block in blocks)
-    assert ("became two" in said) == (len(session) > len(messages))
+    assert ("split into two" in said) == (len(session) > len(messages))
     if "JSON" not in said:  # null is written as nothing, and counts as nothing
         kept = [sum(n or 0 for n in measures(session)), session.turns]
         dropped = [{**m, "content": [b for b in m["content"] if b["type"] != "thinking"]} for m in messages]

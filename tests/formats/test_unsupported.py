@@ -19,82 +19,82 @@ from context_tui.formats.unsupported import unsupported_format
 TEXT = [{"type": "text", "text": "hello"}]
 AI = {"type": "ai", "data": {"content": "hello", "tool_calls": []}}
 LINES: dict[str, list[dict[str, Any]]] = {
-    "a Codex rollout": [
+    "Codex rollouts": [
         {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": {"id": "x", "cwd": "/src"}},
         {"timestamp": "2026-01-01T00:00:01Z", "type": "event_msg", "payload": {"type": "task_started"}},
     ],
-    "an old Codex rollout": [
+    "old Codex rollouts": [
         {"id": "x", "timestamp": "2025-08-01T00:00:00Z", "instructions": None, "git": {}},
         {"record_type": "state"},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
     ],
-    "a pi session": [
+    "pi sessions": [
         {"type": "session", "id": "x", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/src"},
         {"type": "message", "message": {"role": "user", "content": "hello"}},
     ],
-    "a Gemini CLI session": [
+    "Gemini CLI sessions": [
         {"sessionId": "x", "projectHash": "y", "startTime": "z"},
         {"id": "1", "type": "user", "content": "hello"},
         {"$set": {"lastUpdated": "z"}},
     ],
-    "a Copilot CLI session": [
+    "Copilot CLI sessions": [
         {"type": "session.start", "data": {"sessionId": "x"}, "id": "1", "parentId": None},
         {"type": "user.message", "data": {"content": "hello"}, "id": "2", "parentId": "1"},
     ],
-    "a defect journal": [
+    "defect journals": [
         {"schema_version": 1, "seq": 0, "record": {"type": "turn_started"}},
         {"schema_version": 1, "seq": 1, "record": {"type": "message", "message": {"role": "user", "content": TEXT}}},
     ],
-    "a stream-json or agent-sdk transcript": [
+    "stream-json or agent-sdk transcripts": [
         {"type": "system", "subtype": "init", "session_id": "x", "tools": []},
         {"type": "assistant", "session_id": "x", "message": {"role": "assistant", "content": TEXT}},
     ],
-    "a Goose session": [
+    "Goose sessions": [
         {"working_dir": "/src", "description": "d", "message_count": 1},
         {"role": "user", "created": 1, "content": [{"type": "toolResponse", "id": "1"}]},
     ],
-    "an OpenHands evaluation log": [
+    "OpenHands evaluation logs": [
         {"instance_id": 1, "history": [[{"action": "message"}, {"observation": "null"}]]},
         {"instance_id": 2, "history": [{"id": 0, "source": "agent", "action": "run"}]},
     ],
-    "a list of OpenAI Responses items": [
+    "OpenAI Responses item lists": [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
         {"type": "function_call", "call_id": "1", "name": "n", "arguments": "{}"},
     ],
 }
 DOCUMENTS: list[tuple[str, Any]] = [
-    ("a Gemini CLI session", {"sessionId": "x", "projectHash": "y", "messages": [{"type": "user", "content": "hi"}]}),
-    ("an opencode session", {"info": {"id": "ses_1"}, "messages": [{"info": {"role": "user"}, "parts": []}]}),
-    ("an opencode session", {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {}}),
-    ("an OpenHands event list", [{"id": "1", "source": "user", "kind": "MessageEvent"}]),
-    ("an OpenHands trajectory", [{"id": 0, "source": "user", "action": "message", "args": {}}]),
-    ("an OpenHands evaluation record", {"instance_id": 1, "history": [{"source": "user", "action": "message"}]}),
-    ("a SWE-agent trajectory", {"environment": "e", "trajectory": [{"action": "ls"}], "history": [], "info": {}}),
-    ("a SWE-agent trajectory", {"history": [{"role": "user", "content": "x", "agent": "main"}], "info": {}}),
-    ("a mini-swe-agent trajectory", {"messages": [{"role": "user", "content": "x"}], "trajectory_format": "mini-1"}),
-    ("a Cline or Roo conversation", [{"role": "user", "content": TEXT, "ts": 1}]),
+    ("Gemini CLI sessions", {"sessionId": "x", "projectHash": "y", "messages": [{"type": "user", "content": "hi"}]}),
+    ("opencode sessions", {"info": {"id": "ses_1"}, "messages": [{"info": {"role": "user"}, "parts": []}]}),
+    ("opencode sessions", {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {}}),
+    ("OpenHands event lists", [{"id": "1", "source": "user", "kind": "MessageEvent"}]),
+    ("OpenHands trajectories", [{"id": 0, "source": "user", "action": "message", "args": {}}]),
+    ("OpenHands evaluation records", {"instance_id": 1, "history": [{"source": "user", "action": "message"}]}),
+    ("SWE-agent trajectories", {"environment": "e", "trajectory": [{"action": "ls"}], "history": [], "info": {}}),
+    ("SWE-agent trajectories", {"history": [{"role": "user", "content": "x", "agent": "main"}], "info": {}}),
+    ("mini-swe-agent trajectories", {"messages": [{"role": "user", "content": "x"}], "trajectory_format": "mini-1"}),
+    ("Cline or Roo conversations", [{"role": "user", "content": TEXT, "ts": 1}]),
     (
-        "a Cline or Roo conversation",
+        "Cline or Roo conversations",
         [{"role": "user", "content": "x"}, {"role": "assistant", "content": TEXT, "ts": 2}],
     ),
-    ("a Cline or Roo message log", [{"ts": 1, "type": "say", "say": "text", "text": "hello"}]),
+    ("Cline or Roo message logs", [{"ts": 1, "type": "say", "say": "text", "text": "hello"}]),
     (
-        "a Cline session",
+        "Cline sessions",
         {"version": 1, "agent": "a", "sessionId": "x", "messages": [{"role": "user", "content": TEXT}]},
     ),
-    ("an OpenAI Responses request", {"model": "m", "input": "hello"}),
-    ("an OpenAI Responses request", {"model": "m", "input": [{"type": "function_call_output", "call_id": "1"}]}),
-    ("an OpenAI Responses request", {"object": "response", "output": [], "model": "m"}),
-    ("a list of OpenAI Responses items", LINES["a list of OpenAI Responses items"]),
-    ("a LangChain dump", [{"type": "human", "data": {"content": "hello"}}, AI]),
-    ("a LangChain dump", {"lc": 1, "type": "constructor", "id": ["langchain"], "kwargs": {}}),
-    ("a LangGraph state", {"values": {"messages": [{"type": "human", "content": "hello"}]}}),
-    ("a defect snapshot", {"schema_version": 1, "next_seq": 4, "state": {"history": []}}),
+    ("OpenAI Responses requests", {"model": "m", "input": "hello"}),
+    ("OpenAI Responses requests", {"model": "m", "input": [{"type": "function_call_output", "call_id": "1"}]}),
+    ("OpenAI Responses requests", {"object": "response", "output": [], "model": "m"}),
+    ("OpenAI Responses item lists", LINES["OpenAI Responses item lists"]),
+    ("LangChain dumps", [{"type": "human", "data": {"content": "hello"}}, AI]),
+    ("LangChain dumps", {"lc": 1, "type": "constructor", "id": ["langchain"], "kwargs": {}}),
+    ("LangGraph states", {"values": {"messages": [{"type": "human", "content": "hello"}]}}),
+    ("defect snapshots", {"schema_version": 1, "next_seq": 4, "state": {"history": []}}),
 ]
 TABLES = {
-    "an opencode database": "CREATE TABLE session(id); CREATE TABLE message(id); CREATE TABLE part(id)",
-    "a Goose database": "CREATE TABLE sessions(id); CREATE TABLE messages(id, role, content_json)",
-    "a Crush (or Go opencode) database": (
+    "opencode databases": "CREATE TABLE session(id); CREATE TABLE message(id); CREATE TABLE part(id)",
+    "Goose databases": "CREATE TABLE sessions(id); CREATE TABLE messages(id, role, content_json)",
+    "Crush (or Go opencode) databases": (
         "CREATE TABLE sessions(id); CREATE TABLE files(id); CREATE TABLE messages(id, parts)"
     ),
 }
@@ -110,7 +110,7 @@ def refusal(path: Path) -> str:
 def test_lines(name: str, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(map(json.dumps, LINES[name])))
-    assert refusal(path) == f"{path}: {name}: the reader for it is not there yet"
+    assert refusal(path) == f"{path}: {name} are not supported yet; `context-tui formats` lists those that can be read"
 
 
 @pytest.mark.parametrize(("name", "document"), DOCUMENTS)
@@ -118,7 +118,7 @@ def test_lines(name: str, tmp_path: Path) -> None:
 def test_documents(name: str, document: Any, indent: int | None, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(document, indent=indent))
-    assert refusal(path) == f"{path}: {name}: the reader for it is not there yet"
+    assert refusal(path) == f"{path}: {name} are not supported yet; `context-tui formats` lists those that can be read"
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -132,14 +132,14 @@ def test_databases(name: str, tmp_path: Path) -> None:
 def test_an_aider_history(tmp_path: Path) -> None:
     path = tmp_path / "history.md"
     path.write_text("\n# aider chat started at 2026-01-01 00:00:00\n\n#### hello\n")
-    assert "an Aider chat history" in refusal(path)
+    assert "Aider chat histories" in refusal(path)
 
 
 def test_a_long_first_line_does_not_hide_what_it_is(tmp_path: Path) -> None:
-    line = {**LINES["a Codex rollout"][0], "payload": {"base_instructions": "x" * 3 * HEAD_BYTES}}
+    line = {**LINES["Codex rollouts"][0], "payload": {"base_instructions": "x" * 3 * HEAD_BYTES}}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    assert "a Codex rollout" in refusal(path)
+    assert "Codex rollouts" in refusal(path)
 
 
 @pytest.mark.parametrize("length", range(1, 60))
@@ -165,7 +165,7 @@ def test_recordings(shared: Path) -> None:
         inside = str(path.relative_to(corpus))
         folder = inside.partition("/")[0]
         if inside.startswith(no_session):
-            assert "no known session format" in refusal(path)
+            assert "unknown session format" in refusal(path)
         elif folder in readable and not (folder in named and path.stat().st_size > 50_000):
             assert format_of(path).name in readable[folder], inside
             assert unsupported_format(path.read_bytes()[:HEAD_BYTES], path) is None

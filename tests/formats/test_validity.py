@@ -111,7 +111,7 @@ def test_a_size_that_is_none_is_told_and_the_usage_unknown(value: Any, said: str
     recording.assistant(text("b"), use={**usage(200, 5), "cache_read_input_tokens": value})
     session = recording.open(tmp_path)
     [what] = told(session)
-    assert what == f"cache_read_input_tokens is {said}, not a number of tokens up to 1,000,000,000: left out"
+    assert what == f"cache_read_input_tokens is {said}, not a number of tokens up to 1,000,000,000; left out"
     assert [each.context for each in session.facts.requests] == [105]
     assert session.facts.problems[0].where == "line 4" and '"b"' in session.content.raw(session.facts.problems[0].raw)
     assert session.facts.record_kind[3] == RecordKind.MESSAGE
@@ -124,7 +124,7 @@ def test_a_sum_of_sizes_that_is_none(tmp_path: Path) -> None:
     recording.assistant(text("b"), use=usage(4 * 10**8, 4 * 10**8, 4 * 10**8))
     session = recording.open(tmp_path)
     assert told(session) == [
-        "the sum of input tokens is 1200000000, not a number of tokens up to 1,000,000,000: left out"
+        "the sum of input tokens is 1200000000, not a number of tokens up to 1,000,000,000; left out"
     ]
     assert [each.context for each in session.facts.requests] == [8 * 10**8]
 
@@ -256,7 +256,7 @@ def test_a_torn_list_of_runs(cut: int, tmp_path: Path) -> None:
     path.write_bytes(json.dumps([*runs, {"stray": 1}]).encode()[:cut])
     sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.sessions_in(path)]
     assert not [what for session in sessions for what in invalid(session)]
-    assert sessions[-1].facts.problems[-1].what == "the file was cut off here"
+    assert sessions[-1].facts.problems[-1].what == "the file is cut off here"
 
 
 def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +295,7 @@ def test_a_recorded_folder_that_none_can_be_called_fails_no_export(cwd: str, tmp
 
 def test_an_id_that_is_longer_than_a_file_name(tmp_path: Path) -> None:
     path = make(tmp_path / "k.db", [user("a")])
-    with pytest.raises(ct.UnreadableSession, match="has no session"):
+    with pytest.raises(ct.UnreadableSession, match="unknown session"):
         ct.open_session(f"{path}#{'x' * 5_000}")
 
 

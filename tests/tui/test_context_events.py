@@ -131,10 +131,10 @@ def test_results_that_are_gone_say_how_that_is_known() -> None:
         if view.plan is None or view.plan.dropped:
             continue
         mark = Marker(view.context, view.plan).mark(*location)
-        assert (mark.glyph, mark.reason) == (".", "cleared before, inferred from a drop of the recorded size")
+        assert (mark.glyph, mark.reason) == (".", "already cleared, inferred from a drop of the recorded size")
     view = View(micro(eventful())[0], at=CLEAR)
     mark = Marker(view.context, view.plan).mark(*location)
-    assert (mark.word, mark.reason) == ("gone", "cleared before, recorded")
+    assert (mark.word, mark.reason) == ("gone", "already cleared, recorded")
     earlier = View(made, at=DROP)
     assert Marker(earlier.context, earlier.plan).mark(*location).word != "gone", "it was there until then"
 
@@ -161,7 +161,7 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         timeline.select(Location(made.facts.block_message[row], row))
         await settled(pilot)
         said = " ".join(detail.shown.split())
-        assert said.startswith(". gone from this context: cleared before, inferred from a drop of the recorded size")
+        assert said.startswith(". gone from this context: already cleared, inferred from a drop of the recorded size")
         timeline.select(Location(CLEAR))
         await settled(pilot)
         assert detail.shown.startswith("context cleared here (/clear)")

@@ -117,7 +117,7 @@ async def test_losses_are_listed(tmp_path: Path) -> None:
         assert app.first.format == "anthropic"
         await pilot.press("enter")
         await until(pilot, lambda: app.first.result)
-        assert "! results added for calls that had none: 1" in drawn(app)
+        assert "! placeholder results added for calls without one: 1" in drawn(app)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])

@@ -159,7 +159,7 @@ def test_the_command_line_names_one_of_several_sessions(
 
 def test_settings_that_allow_no_plan_say_why() -> None:
     view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
-    assert view.plan is None and "99999" in view.trouble
+    assert view.plan is None and "99,999" in view.trouble
     assert notice(view, 1, []) == view.trouble
     other = view.with_policy("chain")
     assert other.trouble == "" and other.trouble_of("manual") == view.trouble

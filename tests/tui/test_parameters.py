@@ -166,8 +166,8 @@ async def test_no_plan_says_why() -> None:
         context = SESSION.context_at()
         state = runtime_state_of(context, SESSION.window, len(SESSION))
         params = params_for(POLICIES[MICRO], {})
-        app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies")
-        assert text_of(app) == "no plan: chain: no policies"
+        app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies are named")
+        assert text_of(app) == "no plan: chain: no policies are named"
 
 
 async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:

@@ -55,8 +55,8 @@ def test_a_line_for_every_policy_from_its_plan() -> None:
 
 
 def test_what_has_no_plan_says_why() -> None:
-    rows = score_rows({**PLANS, "chain": None}.get, {"chain": "chain: no policies"}.__getitem__)
-    assert rows[-1].trouble == "chain: no policies" and rows[-1].policy == "chain"
+    rows = score_rows({**PLANS, "chain": None}.get, {"chain": "chain: no policies are named"}.__getitem__)
+    assert rows[-1].trouble == "chain: no policies are named" and rows[-1].policy == "chain"
 
 
 ROWS = st.builds(
@@ -67,7 +67,7 @@ ROWS = st.builds(
     st.integers(0, 10_000_000),
     st.integers(0, 10_000_000),
     st.booleans(),
-    st.sampled_from(["", "chain: no policies"]),
+    st.sampled_from(["", "chain: no policies are named"]),
 )
 
 

@@ -80,11 +80,11 @@ class AnthropicShape:
     def part(self, value: Any, place: int) -> Part:
         """A message; one of role ``system`` behind the first is what a runtime put in."""
         if not isinstance(value, dict):
-            raise ValueError("not a message: no object")
+            raise ValueError("not a message: not a JSON object")
         given = value.get("role")
         role = ROLES.get(given) if isinstance(given, str) else None
         if role is None:
-            raise ValueError(f"not a message: role {str(given)[:40]!r}")
+            raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = usage_or_note(usage_of, value.get("usage"))
         return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage, notes=notes)

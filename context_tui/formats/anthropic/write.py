@@ -54,14 +54,14 @@ TOOL = ("name", "description", "input_schema", "cache_control", "type", "strict"
 IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
 SPOKEN = ("thinking", "redacted_thinking", "server_tool_use")
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-NO_PLACE = "blocks left out that a Messages request has no place for"
+NO_PLACE = "blocks left out that a Messages request cannot hold"
 
 
 def refused(role: str, block: Block) -> str:
     """Why a message of *role* cannot hold *block*; empty when it can."""
     kind = str(block.get("type"))
     if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
-        return "thinking blocks left out that are not signed, which Anthropic refuses"
+        return "unsigned thinking blocks left out, which Anthropic refuses"
     if kind in ("tool_use", "tool_result"):
         return ""
     if kind == "tool_reference" or (kind in SPOKEN and role != "assistant"):
@@ -119,7 +119,7 @@ def _block(block: Block, losses: Losses) -> Block:
     allowed = ("type", *REQUIRED[kind], *OPTIONAL.get(kind, ("cache_control",)))
     for name in block:
         if name not in allowed:
-            losses.add(f"members of blocks left out that Anthropic refuses ({name})")
+            losses.add(f"block fields left out that Anthropic refuses ({name})")
     found = {name: value for name, value in block.items() if name in allowed and value is not None}
     match kind:
         case "image":
@@ -128,7 +128,7 @@ def _block(block: Block, losses: Losses) -> Block:
             found |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
             if not isinstance(block.get("input"), dict):
                 found["input"] = input_of(block.get("input"))
-                losses.change(block, found, "calls whose arguments were no object")
+                losses.change(block, found, "calls whose arguments were not an object")
         case "tool_result":
             found["tool_use_id"] = str(block.get("tool_use_id") or "")
             if "is_error" in found:
@@ -144,7 +144,7 @@ def _body(body: Any, losses: Losses) -> Any:
     if isinstance(body, str):
         return body
     if not isinstance(body, list):
-        losses.add("results that were JSON and are text now")
+        losses.add("JSON results turned into text")
         return _json(body)
     parts = []
     for part in body:
@@ -152,7 +152,7 @@ def _body(body: Any, losses: Losses) -> Any:
         if fits and (part["type"] != "image" or _source(part)):
             parts.append(_block(part, losses))
         else:
-            losses.add("parts of results that became text, as Anthropic has no place for them")
+            losses.add("parts of results turned into text, as Anthropic cannot hold them")
             parts.append({"type": "text", "text": part if isinstance(part, str) else _json(part)})
     return parts
 
@@ -162,7 +162,7 @@ def _tool(tool: Block, losses: Losses) -> Block:
         return tool
     for name in tool:
         if name not in TOOL:
-            losses.add(f"members of tools left out that Anthropic refuses ({name})")
+            losses.add(f"tool fields left out that Anthropic refuses ({name})")
     return {name: tool[name] for name in TOOL if tool.get(name) is not None}
 
 

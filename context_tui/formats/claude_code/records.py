@@ -302,7 +302,7 @@ def usage_in(value: Any, finished: bool, version: str | None) -> Usage | None:
         ValueError: it is no usage; the message names the size that is none.
     """
     if not isinstance(value, dict):
-        raise ValueError("usage is no object: left out")
+        raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")
     hour = recorded_tokens(split.get(_HOUR), _HOUR) if isinstance(split, dict) else None
     sizes = {name: recorded_tokens(value.get(name), name) for name in _SIZES}

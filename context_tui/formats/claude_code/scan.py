@@ -89,7 +89,7 @@ class ClaudeCodeScanner:
             self._start(self._first_sidechain)
             return self.advance(budget_s)
         if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
-            raise UnreadableSession(f"{self._file.path}: no known record in it")
+            raise UnreadableSession(f"{self._file.path}: holds no known record")
         revised = self._revised if self._revised < before else None
         return Advance(len(self.facts) - before, revised, ended)
 
@@ -101,7 +101,7 @@ class ClaudeCodeScanner:
             facts = without_messages(facts, {message for branch in left for message in branch})
             facts.branches = [self._branch(number, branch) for number, branch in enumerate(left, 1)]
         elif self._chain != MAIN and not len(facts):
-            raise UnreadableSession(f"{self._file.path}: has no session {self._chain!r}")
+            raise UnreadableSession(f"{self._file.path}: unknown session {self._chain!r}")
         return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
 
     # -- lines
@@ -153,7 +153,7 @@ class ClaudeCodeScanner:
         elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
             empty = what in records.MESSAGE_TYPES or what == "attachment"
             unknown = (
-                f"unknown record type {short(repr(what), 80)}" if what is not None else "no record: it has no type"
+                f"unknown record type {short(repr(what), 80)}" if what is not None else "not a record: it has no type"
             )
             self._lines.problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
@@ -419,7 +419,7 @@ class ClaudeCodeScanner:
         """The messages that do not belong to the branch that is asked for: it holds what leads to it and itself."""
         number = self._info.id.removeprefix(BRANCH)
         if not number.isdecimal() or not 1 <= int(number) <= len(left):
-            raise UnreadableSession(f"{self._file.path}: has no session {self._info.id!r}: {_count_of(len(left))}")
+            raise UnreadableSession(f"{self._file.path}: unknown session {self._info.id!r}; {_count_of(len(left))}")
         branch = left[int(number) - 1]
         first = min(branch)
         elsewhere = {message for other in left for message in other}
@@ -433,8 +433,8 @@ class ClaudeCodeScanner:
 
 def _count_of(branches: int) -> str:
     if not branches:
-        return "no branch of it was left"
-    return "there is branch-1" if branches == 1 else f"there are {BRANCH}1 to {BRANCH}{branches}"
+        return "it has no branches"
+    return f"available: {BRANCH}1" if branches == 1 else f"available: {BRANCH}1 to {BRANCH}{branches}"
 
 
 def _size(about: dict[str, object], name: str) -> tuple[int | None, str]:

@@ -82,10 +82,10 @@ class _Writer:
             elif summary:
                 yield self._summary(message)
             else:
-                self.losses.add("messages written anew, as they have no Claude Code records")
+                self.losses.add("messages without Claude Code records, written as new ones")
                 yield from self._new(message)
             if before == role == Role.USER and not summary and all(self._injected(message)):
-                self.losses.add("messages that the runtime put in, and that join the user message before them")
+                self.losses.add("injected messages merged with the user message before them")
             before = role
 
     def _summarises(self, message: int) -> bool:
@@ -158,7 +158,7 @@ class _Writer:
         blocks = self.session.content.blocks(message)
         alone = len(blocks) == 1 and blocks[0].get("type") == "text"
         if self.session.facts.role[message] != Role.USER:
-            self.losses.note("the summary is a user message, as Claude Code keeps it")
+            self.losses.note("the summary is written as a user message, as Claude Code does")
         record = self._envelope("user") | {
             "isVisibleInTranscriptOnly": True,
             "isCompactSummary": True,
@@ -205,7 +205,7 @@ class _Writer:
             raise Error(f"claude-code: a record cannot be read again: {error}; choose another format") from None
         if not nested_deeper(record, MOST_LEVELS):
             return record
-        self.losses.add("records without members that are nested too deeply")
+        self.losses.add("records written without fields that are nested too deeply")
         message = record.get("message")
         if isinstance(message, dict):
             message["content"] = records.without_deep_members(message.get("content"))

@@ -114,7 +114,7 @@ class Database:
                 failure = error
             else:
                 return connection
-        raise failure or sqlite3.OperationalError("no way to open it")
+        raise failure or sqlite3.OperationalError("it cannot be opened")
 
 
 def checksum(row: Iterable[Any], before: int = 0) -> int:

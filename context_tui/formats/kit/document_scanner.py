@@ -141,7 +141,7 @@ class DocumentScanner:
         runs = read_runs(self._path)
         number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
         if not 0 <= number < len(runs):
-            raise UnreadableSession(f"{self._path}: has no session {self._info.id!r}")
+            raise UnreadableSession(f"{self._path}: unknown session {self._info.id!r}")
         return runs[number]
 
     def _load(self, run: Run) -> None:

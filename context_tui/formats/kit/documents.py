@@ -128,15 +128,15 @@ def read_runs(path: Path) -> list[Run]:
     try:
         values, torn = _values(data)
     except ValueError as error:
-        raise UnreadableSession(f"{path}: not readable as JSON: {error}") from None
+        raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
     runs = runs_in(values)
     if not runs:
-        raise UnreadableSession(f"{path}: no list of messages in it")
+        raise UnreadableSession(f"{path}: holds no list of messages")
     if torn is not None:
         elements = runs[-1].elements
         if elements and text_of(elements[-1]).encode() not in data:  # as much of one as the cut has left
             elements.pop()
-        elements.append(Broken("the file was cut off here", torn))
+        elements.append(Broken("the file is cut off here", torn))
     return runs
 
 
@@ -193,7 +193,7 @@ def runs_in(values: list[Element]) -> list[Run]:
         if run := _run(value):
             runs.append(run)
         else:
-            stray = value if isinstance(value, Broken) else Broken("no list of messages in it", text_of(value))
+            stray = value if isinstance(value, Broken) else Broken("holds no list of messages", text_of(value))
             (runs[-1].elements if runs else strays).append(stray)
     if runs:
         runs[0].elements[:0] = strays
@@ -234,9 +234,9 @@ def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple
     recorded = _recorded_input(members.get("response"))
     if not recorded:
         key = next(iter(lists))
-        return key, f"the file holds {about}; {key} was taken, as no usage is recorded"
+        return key, f"the file holds {about}; {key} is shown, as no usage is recorded"
     key = min(sizes, key=lambda key: abs(sizes[key] - recorded))
-    return key, f"the file holds {about}; {key} was taken, as it is closest to the recorded {recorded:,} tokens"
+    return key, f"the file holds {about}; {key} is shown, as it is closest to the recorded {recorded:,} tokens"
 
 
 def _recorded_input(response: Element) -> int:

@@ -28,7 +28,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return open(handle, "rb")  # whoever asked closes it
     os.close(handle)
-    raise UnreadableSession(f"{path}: is no regular file; write what it gives to one")
+    raise UnreadableSession(f"{path}: is not a regular file; copy its content to one")
 
 
 def unreadable(path: str | Path, error: Exception) -> UnreadableSession:

@@ -83,7 +83,7 @@ class LineScanner:
         facts, before = self._builder.facts, len(self._builder.facts)
         end = self._reader.advance(self._take, deadline)
         if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
-            raise UnreadableSession(f"{self._file.path}: no known record in it")
+            raise UnreadableSession(f"{self._file.path}: holds no known record")
         return Advance(len(facts) - before, self._builder.first_changed(before), end)
 
     def session(self) -> Session:

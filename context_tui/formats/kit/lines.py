@@ -131,7 +131,7 @@ class LineFile:
         return not left and checksum == self._checksum
 
     def _shorter(self) -> UnreadableSession:
-        return UnreadableSession(f"{self.path}: has become shorter since it was read; open it again")
+        return UnreadableSession(f"{self.path}: is shorter than when it was read; open it again")
 
     def close(self) -> None:
         """Give the file back; reading it afterwards is an error."""

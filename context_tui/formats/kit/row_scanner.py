@@ -94,7 +94,7 @@ class Rows(Generic[R]):
         """
         found = self._database.query(f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,))
         if not found:
-            raise UnreadableSession(f"{self._database.path}: row {row_id} has gone since it was read; open it again")
+            raise UnreadableSession(f"{self._database.path}: row {row_id} was deleted since it was read; open it again")
         return self._shape.row(found[0])
 
     def note(self, row: R) -> None:
@@ -104,7 +104,7 @@ class Rows(Generic[R]):
             UnreadableSession: its id is not behind the last one's.
         """
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
-            raise UnreadableSession(f"{self._database.path}: is damaged: row ids behind {self.last} do not ascend")
+            raise UnreadableSession(f"{self._database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
 
     def unchanged(self) -> bool:

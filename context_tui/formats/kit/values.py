@@ -27,7 +27,7 @@ def recorded_tokens(value: Any, name: str) -> int:
     if value is None:
         return 0
     if type(value) is not int or not 0 <= value <= MOST_TOKENS:
-        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MOST_TOKENS:,}: left out")
+        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MOST_TOKENS:,}; left out")
     return value
 
 

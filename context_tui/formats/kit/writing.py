@@ -46,7 +46,7 @@ def tell_injected(session: Session, losses: Losses) -> None:
     )
 
 
-LOOKS_TYPED = "blocks that the runtime put in, and that look typed now"
+LOOKS_TYPED = "injected blocks that look typed now"
 
 
 def body_as_text(result: dict[str, Any], losses: Losses) -> str:
@@ -55,7 +55,7 @@ def body_as_text(result: dict[str, Any], losses: Losses) -> str:
     if body is None or isinstance(body, str):
         return body or ""
     if not is_block_list(body):
-        losses.add("results that were JSON and are text now")
+        losses.add("JSON results turned into text")
         return compact_json(body).decode("utf-8", "surrogatepass")
     text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
     if images := sum(1 for block in body if block["type"] == "image"):

@@ -56,7 +56,7 @@ class KodaFormat(Format):
         """A scanner for one of them."""
         scanner = RowScanner(Database(path), info, KodaShape)
         if not scanner.count and info.id not in {each.id for each in self.sessions(path)}:
-            raise UnreadableSession(f"{path}: has no session {info.id!r}")
+            raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return scanner
 
     def write(self, session: Session, path: Path) -> Losses:

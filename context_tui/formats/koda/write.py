@@ -25,8 +25,8 @@ THINKING = ("thinking", "redacted_thinking")
 ASSISTANTS = ("text", "tool_use", *THINKING)
 USERS = ("text", "tool_result")
 """Types of blocks that a row holds; an image leaves a word in its place."""
-JOINED = "messages whose texts became one"
-SUMMARY_MARKED = "summaries that became koda's system row, with its marker for theirs"
+JOINED = "messages whose texts were merged into one"
+SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -70,9 +70,9 @@ def write_database(session: Session, path: Path) -> Losses:
         rows.extend(_rows(message, losses))
     tell_injected(session, losses)
     if system and not session.facts.system_rows:
-        losses.note("the system prompt is left out: koda brings its own")
+        losses.note("the system prompt is left out; koda adds its own")
     if session.content.tools():
-        losses.note("the tool schemas are left out: koda brings its own")
+        losses.note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
     when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = f"{when:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
@@ -94,7 +94,7 @@ def _values(row: Row, session_id: str, now: str, losses: Losses) -> tuple[Any, .
     given = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
     texts = [_storable(text) for text in given]
     losses.add(
-        "texts with half a character, which no UTF-8 holds", sum(a != b for a, b in zip(given, texts, strict=True))
+        "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(given, texts, strict=True))
     )
     return (session_id, row["role"], *texts, now if row["role"] == "assistant" else None, now)
 
@@ -116,7 +116,7 @@ def _rows(message: Message, losses: Losses) -> list[Row]:
     for block in blocks:
         if block.get("type") not in (ASSISTANTS if spoken else USERS):
             losses.leave_out(
-                "images left out" if block.get("type") == "image" else "blocks left out that koda has no place for",
+                "images left out" if block.get("type") == "image" else "blocks left out that koda cannot hold",
                 block,
             )
     content = _text(blocks, losses)
@@ -129,7 +129,7 @@ def _rows(message: Message, losses: Losses) -> list[Row]:
     ]
     losses.add("results no longer marked as errors", sum(bool(block.get("is_error")) for block in blocks))
     if results and content is not None:
-        losses.add("messages with results and text that became two")
+        losses.add("messages with results and text split into two")
     return results if results and content is None else [*results, {"role": "user", "content": content}]
 
 

@@ -96,10 +96,10 @@ class OpenAIShape:
     def part(self, value: Any, place: int) -> Part:
         """A message. Results of tools are marked as such, for they are put together."""
         if not isinstance(value, dict):
-            raise ValueError("not a message: no object")
+            raise ValueError("not a message: not a JSON object")
         role = value.get("role")
         if not isinstance(role, str) or role not in ROLES:
-            raise ValueError(f"not a message: role {str(role)[:40]!r}")
+            raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
         (usage, unread), time = usage_or_note(usage_of, value.get("usage")), epoch_ms(stamp)
         if role in ("tool", "function"):
@@ -122,9 +122,9 @@ class OpenAIShape:
             if isinstance(call, dict):
                 calls.append(_call(call, as_id(call.get("id"))))
             else:
-                notes.append("a tool call that is no object")
+                notes.append("a tool call that is not an object")
         if given and not isinstance(given, list):
-            notes.append("tool_calls that are no list")
+            notes.append("tool_calls that are not a list")
         if isinstance(function := value.get("function_call"), dict):
             calls.append(_call({"function": function}, self._ask(place)))
         if isinstance(refusal := value.get("refusal"), str) and refusal:

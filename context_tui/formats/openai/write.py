@@ -30,10 +30,10 @@ def refused(role: str, block: Block) -> str:
         case "image" if not spoken and _url(block):
             return ""
         case "image":
-            return "images left out that Chat Completions has no place for"
+            return "images left out that Chat Completions cannot hold"
         case "input_audio" | "file" if not spoken and isinstance(block.get(kind), dict):
             return ""
-    return "blocks left out that Chat Completions has no place for"
+    return "blocks left out that Chat Completions cannot hold"
 
 
 def write_request(session: Session, path: Path) -> Losses:
@@ -46,7 +46,7 @@ def write_request(session: Session, path: Path) -> Losses:
         messages.extend(write(message["content"], losses))
     given = session.content.tools()
     tools = [{"type": "function", "function": _function(tool)} for tool in given if _callable(tool)]
-    losses.add("tools left out that are no functions", len(given) - len(tools))
+    losses.add("tools left out that are not functions", len(given) - len(tools))
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
         "messages": messages,
@@ -61,7 +61,7 @@ def _assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     calls = [block for block in blocks if block.get("type") == "tool_use"]
     rest = [block for block in blocks if block.get("type") != "tool_use"]
     if blocks[: len(rest)] != rest:
-        losses.add("replies whose text stood behind calls, and now before them")
+        losses.add("replies whose text was moved before their calls")
     content = _content(rest)
     message: Message = {"role": "assistant", "content": content or None}
     if content == "" and not calls and rest:
@@ -89,7 +89,7 @@ def _user(blocks: list[Block], losses: Losses) -> list[Message]:
     if rest or images or not results:
         messages.append({"role": "user", "content": _content([*images, *rest])})
     if results and (rest or images):
-        losses.add("messages with results and text that became two")
+        losses.add("messages with results and text split into two")
     return messages
 
 
@@ -105,14 +105,12 @@ def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
         texts = [block for block in body if block["type"] == "text"]
         content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]
         if images:
-            losses.add(
-                "images of results that stand in a user message behind them now", sum(map(bool, map(_url, images)))
-            )
-            losses.add("images left out that Chat Completions has no place for", sum(not _url(each) for each in images))
+            losses.add("images of results moved to a user message after them", sum(map(bool, map(_url, images))))
+            losses.add("images left out that Chat Completions cannot hold", sum(not _url(each) for each in images))
             losses.change(result, {**result, "content": texts})
     elif body is not None and not isinstance(body, str):
         content = compact_json(body).decode("utf-8", "surrogatepass")
-        losses.add("results that were JSON and are text now")
+        losses.add("JSON results turned into text")
     message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
     return message, [image for image in images if _url(image)]
 

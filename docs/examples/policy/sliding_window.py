@@ -41,7 +41,7 @@ class SlidingWindow(BasePolicy):
         """Turns begin with a question, so that a cut before one splits no call from its result."""
         starts, trigger = measured(context).turn_starts, self.trigger(state, params)
         if len(starts) < params.keep_turns + 2:
-            reason = f"nothing to drop: only {len(starts)} turns here"
+            reason = f"nothing to drop: only {len(starts)} turns"
             return nothing(self.name, params, context, trigger, reason)
         first, last = starts[1], starts[-params.keep_turns]
 

@@ -35,7 +35,9 @@ def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None 
     for event in context_events_in(session):
         found.setdefault(event.message, []).append(before(event))
     if peak := peak_of(session):
-        found.setdefault(peak[0], []).append(f"peak: {peak[1]:,} tokens recorded by the request of message {peak[0]:,}")
+        found.setdefault(peak[0], []).append(
+            f"peak of {peak[1]:,} tokens recorded by the request of message {peak[0]:,}"
+        )
     return [Jump(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
 
 

@@ -38,7 +38,7 @@ ABOUT = {
     "truncated": "would be truncated",
     "summarised": "would be summarised",
     "dropped": "would be dropped",
-    "gone": "cleared before",
+    "gone": "replaced by a placeholder",
 }
 PARTS = {
     Kind.TEXT: "text",

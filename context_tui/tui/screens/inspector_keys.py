@@ -80,7 +80,7 @@ _REST = [
     _key("full_stop", "as_of", "as of", "as-of", "Plan as of the selected message; again: as of the end", "."),
     _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
-    _key("a", "apply", "apply", "apply", "Apply the plan to a copy; the file stays unchanged", "a"),
+    _key("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
     _key("slash", "search", "search", "search", "Search the whole session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     _key("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),

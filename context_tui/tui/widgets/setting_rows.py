@@ -23,6 +23,7 @@ _TYPED = frozenset("0123456789.,_kKmM%")
 class SettingRows(Widget, can_focus=True):
     """One row a setting. Values are set here at once and corrected by the next ``show``: no key press gets lost."""
 
+    BINDING_GROUP_TITLE = "Parameters"
     DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="Parameter above"),

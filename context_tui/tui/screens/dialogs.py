@@ -122,7 +122,7 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 def quit_prompt() -> ChoicePrompt:
     """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
-    answers = [Answer("e", "export", "export"), Answer("q", "quit", "discard and quit"), Answer("s", "stay", "stay")]
+    answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Quit?", "The compacted session is not exported; quitting discards it.", answers)
 
 

@@ -47,7 +47,7 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
     if isinstance(chosen, SummarizerError):
         return sanitize_line(f"✗ {chosen}")
     if not chosen.endpoints:
-        return "extract: quotes chosen by rules on this machine; nothing is sent"
+        return "extract: quotations picked by rules on this machine; nothing is sent"
     much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
     then = "".join(f", fallback {other.model}" for other in chosen.endpoints[1:])
     return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")

@@ -40,13 +40,8 @@ def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     how = f" ({line(what.trigger)})" if what.trigger else ""
     if what.kind == "full":
         size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
-        missing, short = "", ""
-        if what.missing:
-            kept = plural(what.missing, "record")
-            missing = f"; {kept} that it kept not in the file"
-            short = f"; {kept} kept but not in the file"
-        words = f"full compaction by the runtime{how}{size}"
-        return (words + missing, words + short, f"full compaction{how}{short or size}")
+        missing = f"; {plural(what.missing, 'kept record')} not in the file" if what.missing else ""
+        return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
     words = f"{plural(len(what.cleared), 'result')} cleared"
     fall = _fall(facts, what)
     size = f": recorded context fell by {fall:,}" if fall else ""

@@ -109,7 +109,7 @@ def keys() -> str:
     for place, bindings in (
         ("", inspector_keys(POLICIES)),
         ("timeline: ", Timeline.BINDINGS),
-        ("settings: ", SettingRows.BINDINGS),
+        ("parameters: ", SettingRows.BINDINGS),
     ):
         for binding in bindings:
             if isinstance(binding, Binding) and not (binding.id or "").startswith("policy-"):

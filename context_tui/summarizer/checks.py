@@ -78,7 +78,7 @@ def check_summary(
             max_tokens,
             0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
         ),
-        Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "all there"),
+        Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"),
         _not_looping(summary),
         _no_template(summary, said),
         _known_paths(summary, said),
@@ -88,7 +88,7 @@ def check_summary(
 
 def _not_empty(summary: str) -> Check:
     ok = bool(summary.strip())
-    return Check("not empty", ok, "error", f"{len(summary)} characters" if ok else "there is no text")
+    return Check("not empty", ok, "error", f"{len(summary)} characters" if ok else "no text")
 
 
 def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool) -> Check:
@@ -98,7 +98,7 @@ def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lack
     elif used is not None and max_tokens is not None and used >= max_tokens:
         detail = f"{used} tokens written, which is the limit"
     elif lacks_end:
-        detail = "it stops before the last section"
+        detail = "ends before the last section"
     else:
         return Check("not cut", True, "error", stop_reason or "no stop reason reported")
     return Check("not cut", False, "error", detail)
@@ -117,7 +117,7 @@ def _not_looping(summary: str) -> Check:
     if counts.get(worst, 0) >= REPEATS:
         return Check("no loop", False, "error", f"{counts[worst]} times: {worst[:80]}")
     tail = _repeated_tail(summary.rstrip())
-    detail = f"it ends with repetitions of: {tail[:80]}" if tail else "no line repeats"
+    detail = f"ends with repetitions of: {tail[:80]}" if tail else "no line repeats"
     return Check("no loop", not tail, "error", detail)
 
 

@@ -67,8 +67,10 @@ class ContextTuiApp(App[None]):
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Leave at once"),
-        Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Leave at once"),
+        Binding(
+            "q,escape", "quit_early", "Quit", show=False, system=True, id="quit-early", tooltip="Quit without asking"
+        ),
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="quit-now", tooltip="Quit without asking"),
     ]
 
     def __init__(
@@ -200,7 +202,7 @@ class ContextTuiApp(App[None]):
             keys = ", ".join(self.get_key_display(replace(each.binding, key_display=None)) for each in several)
             yield SystemCommand(
                 f"{name}: {binding.tooltip}" if binding.tooltip else name,
-                f"key: {keys}",
+                f"Key: {keys}",
                 lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
             )
         if isinstance(screen, Commands):

@@ -33,24 +33,19 @@ def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     """What is written on an event; shorter and shorter, for the room that there is."""
     what = event.what
     if isinstance(what, Epoch):
-        return ("context cleared here (/clear)",)
+        return ("context cleared (/clear)",)
     if isinstance(what, Drop):
         why, short = _explained(what)
-        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded fell by {what.tokens:,}: {short}")
+        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded −{what.tokens:,}: {short}")
     how = f" ({line(what.trigger)})" if what.trigger else ""
     if what.kind == "full":
         size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
-        missing, short = "", ""
-        if what.missing:
-            kept = plural(what.missing, "record")
-            missing = f"; {kept} that it kept {'is' if what.missing == 1 else 'are'} not in the file"
-            short = f"; {kept} kept but not in the file"
-        words = f"compacted here by the runtime{how}{size}"
-        return (words + missing, words + short, f"compacted here{how}{short or size}")
+        missing = f"; {plural(what.missing, 'kept record')} not in the file" if what.missing else ""
+        return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
     words = f"{plural(len(what.cleared), 'result')} cleared"
     fall = _fall(facts, what)
     size = f": recorded context fell by {fall:,}" if fall else ""
-    return (f"{words} here by the runtime{how}{size}", f"{words}{how}{f': recorded fell by {fall:,}' if fall else ''}")
+    return (f"{words} by the runtime{how}{size}", f"{words}{how}{f': recorded −{fall:,}' if fall else ''}")
 
 
 def _explained(drop: Drop) -> tuple[str, str]:
@@ -79,10 +74,10 @@ def before(event: ContextEvent) -> str:
     """Which point this is when it is planned as of an event's message."""
     what = event.what
     if isinstance(what, Epoch):
-        return "just before the context was cleared (/clear)"
+        return "before the context was cleared (/clear)"
     if isinstance(what, Drop):
-        return f"just before the recorded context fell by {what.tokens:,}: {_explained(what)[1]}"
-    return f"just before the recorded {'compaction' if what.kind == 'full' else 'clearing of results'}"
+        return f"before the recorded context fell by {what.tokens:,}: {_explained(what)[1]}"
+    return f"before the recorded {'full compaction' if what.kind == 'full' else 'microcompaction'}"
 
 
 def about(facts: Facts, event: ContextEvent) -> Iterator[str]:
@@ -92,4 +87,4 @@ def about(facts: Facts, event: ContextEvent) -> Iterator[str]:
         owners = [facts.block_message[row] for row in event.what.results]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        yield f"these results add up to what went; they are in {where}, marked with a dot"
+        yield f"the results that went (inferred): in {where}, marked with a dot"

@@ -45,9 +45,8 @@ def fit_text(fit: Fit | None, width: int) -> str:
         return ""
     causes = fit.reasons()
     words = ""
-    for lead in (f"the estimate is {off}: ", f"estimate {off}: "):
-        for count in range(len(causes), 0, -1):
-            words = lead + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
-            if len(words) <= width:
-                return words
+    for count in range(len(causes), 0, -1):
+        words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
+        if len(words) <= width:
+            return words
     return words

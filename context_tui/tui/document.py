@@ -61,9 +61,9 @@ def pieces(subject: Subject) -> Iterator[Part]:
         yield Part("")
     rows = subject.rows
     if not rows:
-        yield Part("an empty message", "muted")
+        yield Part("empty message", "muted")
     elif not subject.blocks:
-        yield Part("this message cannot be read from the file any more", "warning")
+        yield Part("cannot be read any more: the file has changed or gone; open it again", "warning")
     for row, block in zip(rows, subject.blocks, strict=False):
         if subject.location.block >= 0 and row != subject.location.block:
             continue
@@ -79,7 +79,7 @@ def _fate(subject: Subject) -> Iterator[Part]:
     changed = list(_changed(subject))
     about = ABOUT.get(mark.word, "")
     if changed and subject.location.block < 0:
-        about = f"a part of it would be {mark.word}"
+        about = f"part of it would be {mark.word}"
     if mark.word in ("kept", "protected"):
         yield Part(f"kept: {mark.reason}", "kept")
     elif mark.word in ("before", "after"):
@@ -90,7 +90,7 @@ def _fate(subject: Subject) -> Iterator[Part]:
         body = change.body.text
         if body is None and change.render and row in subject.rows and subject.blocks:
             body = change.render(text_in(subject.blocks[subject.rows.index(row)]))
-        what = "nothing" if change.body.removed else f"{change.body.tokens:,} tokens est."
+        what = "nothing" if change.body.removed else f"est. {change.body.tokens:,} tokens"
         of = "" if subject.location.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
         yield Part(f"after{of}, {what}", "heading")
         yield from _text(body or "", "after", subject.limit) if not change.body.removed else ()
@@ -128,7 +128,7 @@ def _block(subject: Subject, row: int, block: Block) -> Iterator[Part]:
     elif kind == Kind.IMAGE:
         yield Part(f"image: {describe_image(block)}", "heading")
     else:
-        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: no estimator measures this", "heading")
+        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: not estimated", "heading")
         yield from _text(_json(block), "quiet", subject.limit)
     yield Part("")
 
@@ -191,7 +191,7 @@ def _result(block: Block, error: bool, limit: int) -> Iterator[Part]:
     elif isinstance(content, Mapping):
         yield from _text(_json(content), "text", limit)
     elif content in (None, ""):
-        yield Part("an empty result", "muted")
+        yield Part("empty result", "muted")
     else:
         yield from _text(result_text(content), "text", limit)
 
@@ -213,4 +213,4 @@ def _text(text: str, look: str, limit: int) -> Iterator[Part]:
             yield Part(text[start : min(start + CHUNK, stop)], look)
         at = stop + 1
     if len(text) > limit:
-        yield Part(f"… {len(text) - limit:,} more characters: o shows more", "warning")
+        yield Part(f"… {len(text) - limit:,} more characters; press o to show more", "warning")

@@ -31,12 +31,12 @@ def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None 
         idle = ", but changes nothing yet" if acts is not None and at == fires[0] else ""
         found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
     if acts is not None:
-        found.setdefault(acts, []).append("it changes something here" if acts in fires else f"{policy} acts here")
+        found.setdefault(acts, []).append("first changes something here" if acts in fires else f"{policy} acts here")
     for event in context_events_in(session):
         found.setdefault(event.message, []).append(before(event))
     if peak := peak_of(session):
         found.setdefault(peak[0], []).append(
-            f"the next request, of message {peak[0]:,}, is the peak: {peak[1]:,} tokens recorded"
+            f"peak of {peak[1]:,} tokens recorded by the request of message {peak[0]:,}"
         )
     return [Jump(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
 

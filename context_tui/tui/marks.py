@@ -34,12 +34,11 @@ GLYPHS = {
     "gone": ".",
 }
 ABOUT = {
-    "cleared": "the result would be cleared",
-    "truncated": "the result would be cut short",
-    "summarised": "a summary would stand in its place",
+    "cleared": "would be cleared",
+    "truncated": "would be truncated",
+    "summarised": "would be summarised",
     "dropped": "would be dropped",
-    "protected": "kept, as it is recent",
-    "gone": "gone from this context",
+    "gone": "replaced by a placeholder",
 }
 PARTS = {
     Kind.TEXT: "text",
@@ -52,10 +51,10 @@ PARTS = {
 """What a part of a message is, in a word."""
 OUTSIDE = {
     "start": "not in this context",
-    "compaction": "not in this context: it was compacted away before",
-    "clear": "not in this context: the context was cleared since (/clear)",
-    "unsent": "not in this context: it was never sent to the model",
-    "after": "not in this context: it comes after the point",
+    "compaction": "not in this context: compacted before",
+    "clear": "not in this context: cleared since (/clear)",
+    "unsent": "not in this context: never sent to the model",
+    "after": "not in this context: after the point planned as of",
 }
 
 

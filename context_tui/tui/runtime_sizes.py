@@ -38,7 +38,7 @@ class Series:
         """What it believes before a message; empty where it was not asked."""
         if self._by[message] < 0:
             return ""
-        much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "nothing"
+        much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
         return f"{much} by {runtime} ({self._sources[self._by[message]]})"
 
 

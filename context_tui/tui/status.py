@@ -20,14 +20,13 @@ from context_tui.tui.view import View
 def hint(digits: str, *, demo: bool) -> str:
     """What to press first; *digits* choose a policy."""
     if demo:
-        keys = f"←→ moves the setting, {digits} choose a policy, a applies it to a copy, ? lists all keys"
-        return f"a sample session: {keys}"
-    return f"{digits} choose a policy, ←→ its value, }} goes to where it first fires, ? helps"
+        return f"Sample session: {digits} choose a policy, ←→ its value, a applies it, ? lists all keys"
+    return f"{digits} choose a policy, ←→ its value, }} goes to its first fire, ? lists all keys"
 
 
 def reading(session: Session, progress: float) -> str:
     """While a session is read."""
-    return f"reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops here"
+    return f"Reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops"
 
 
 def unreadable(session: Session) -> str:
@@ -35,7 +34,7 @@ def unreadable(session: Session) -> str:
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {plural(len(facts.record_kind), 'record')} could not be read"
-    return f"{plural(count, 'problem')} in the file: not all of it could be read"
+    return f"{plural(count, 'problem')}: not all of the file could be read"
 
 
 def branches(session: Session, width: int) -> str:
@@ -45,12 +44,11 @@ def branches(session: Session, width: int) -> str:
         return ""
     messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
     what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
-    where = "a branch that was left" if len(left) == 1 else f"{len(left):,} branches that were left"
-    short = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
+    where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
     named = f"{visible(PurePath(session.info.path).name)}#{left[0].id}"
-    opens = f"context-tui {named} opens {'it' if len(left) == 1 else 'the first'}"
-    words = (f"{what} on {where} by a rewind   {opens}", f"{what} on {short}: {named}")
-    return next((each for each in words if len(each) <= width), f"{what} on {short}: #{left[0].id}")
+    opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
+    words = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}")
+    return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
 
 
 def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = None, width: int = 200) -> str:
@@ -62,18 +60,18 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
     """
     session, context = view.session, view.context
     if not len(session):
-        return "no messages in this session"
+        return "No messages in this session"
     if view.filter and not shown:
-        return f"nothing matches: {view.filter.describe()}   esc shows everything"
+        return f"No rows match: {view.filter.describe()}   esc shows all"
     if view.trouble:
         return view.trouble
     if not len(context):
-        return f"the context before message {view.point} is empty   . goes back to the end"
+        return f"The context before message {view.point:,} is empty   . returns to the end"
     if session.origin:
-        return f"a copy with {session.origin} applied   u takes it back   e writes it to a file"
+        return f"A copy with {session.origin} applied   u undoes it   e exports it"
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
-        return f"planned as of message {view.at:,}{why}   . goes back to the end"
+        return f"Planned as of message {view.at:,}{why}   . returns to the end"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if off := fit_text(fit, width):
@@ -83,5 +81,5 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
     if view.plan and not view.plan.changed and (hint := POLICIES[view.policy].hint(context)):
         return hint
     if not len(measured(context).results.block):
-        return "no tool results in this context: there is nothing that a microcompaction could clear"
+        return "No tool results in this context: a microcompaction has nothing to clear"
     return ""

@@ -71,5 +71,5 @@ def theme_for(asked: str | None, environment: Mapping[str, str], names: Collecti
         return "ansi-dark" if environment.get("NO_COLOR") else DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(asked, asked)
     if name not in names:
-        raise Error(f"no theme {asked!r}: there are {', '.join(sorted(names))}")
+        raise Error(f"unknown theme {asked!r}; available: {', '.join(sorted(names))}")
     return name

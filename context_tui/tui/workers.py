@@ -135,7 +135,7 @@ class InspectorWorkers:
                 self._sizes = _context_key(view), sizes
                 self._screen.post_message(SizesKnown(view))
 
-        self._start("sizes", "break the context down", work)
+        self._start("sizes", "compute the breakdown", work)
 
     def fires(self, view: View) -> Fires | None:
         """Where the trigger of a view's policy fires, once that is known."""
@@ -176,7 +176,7 @@ class InspectorWorkers:
                 job.checkpoint()
             self._screen.post_message(CurveKnown(view, name, values, after))
 
-        self._start("curve", "plan for many values", work)
+        self._start("curve", "compute the curve", work)
 
 
 def first_change(view: View, fired: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:

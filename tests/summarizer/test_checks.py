@@ -76,7 +76,7 @@ def test_a_good_summary_passes_everything() -> None:
 
 
 def test_empty() -> None:
-    assert failed(" \n", sections=()) == {"not empty": "there is no text"}
+    assert failed(" \n", sections=()) == {"not empty": "no text"}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_cut(more: dict[str, Any], detail: str) -> None:
 
 def test_a_missing_end_is_a_cut() -> None:
     cut = GOOD.partition("## Relevant")[0]
-    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "it stops before the last section"}
+    assert failed(cut) == {"sections": "missing: Relevant Files", "not cut": "ends before the last section"}
 
 
 def test_another_form_is_no_cut() -> None:

@@ -107,8 +107,10 @@ async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:
         assert "est. " in str(app.screen.query_one("#apply-summary").border_title)
         await pilot.press("escape")
         assert app.first.phase is Phase.READY
-        assert "cancelled after 0 s" in status(app)
-        assert "the head was sent to localhost:9. Enter sends it again." in summary(app).replace("\n", " ")
+        assert "Cancelled after 0 s" in status(app)
+        assert "the messages were sent to localhost:9. Press enter to send them again." in summary(app).replace(
+            "\n", " "
+        )
         await until(pilot, lambda: server.closed)
         assert not app.answers
         await pilot.press("escape")
@@ -123,10 +125,10 @@ async def test_a_summarizer_that_cannot_be_asked_says_so_and_the_edited_extract_
         await pilot.press("e", "W", "X", "Y", "escape")
         assert summary(app).startswith("WXY")
         await pilot.press("3")
-        assert "openai cannot be asked: no key" in summary(app)
-        assert "Kept: the edited summary by extract (1)." in summary(app)
+        assert "Cannot use openai: no key" in summary(app)
+        assert "Other drafts: extract, edited (press 1)." in summary(app)
         await pilot.press("enter")
-        assert "nothing to send to" in status(app) and "OPENAI" in status(app)
+        assert status(app).startswith("✗ no key for") and "OPENAI" in status(app)
         await pilot.press("1")
         assert summary(app).startswith("WXY")
         assert not status(app)
@@ -150,7 +152,7 @@ async def test_a_failure_says_why_and_can_be_retried() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "localhost:9" in status(app)
-        assert "the session is as it was" in summary(app)
+        assert "the session is unchanged" in summary(app)
         await pilot.press("a", "e")
         assert app.first.phase is Phase.FAILED
         await pilot.press("r")
@@ -244,7 +246,7 @@ async def test_agent_sdk_asks_the_sessions_own_model_when_the_first_fails() -> N
     app = Shell(ApplyScreen(session, plan, kind="anthropic", environ=ENVIRONMENT, transport=server))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.first.phase is Phase.READY)
-        assert "else own-model" in str(app.screen.query_one("#apply-where", Static).content)
+        assert "fallback own-model" in str(app.screen.query_one("#apply-where", Static).content)
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         assert [body["model"] for body in server.bodies] == ["asked", "own-model"]
@@ -281,7 +283,7 @@ async def test_a_click_chooses_the_summarizer() -> None:
     app = Shell(screen())
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.first.phase is Phase.READY)
-        await pilot.click("#apply-choices", offset=(8, 0))
+        await pilot.click("#apply-choices", offset=(16, 0))
         await until(pilot, lambda: app.first.kind == "extract")
 
 
@@ -304,7 +306,7 @@ async def test_quitting_does_not_wait_for_a_long_head(monkeypatch: pytest.Monkey
     async with app.run_test() as pilot:
         await pilot.pause()
         assert app.first.phase is Phase.READING
-        assert "Reading the head" in summary(app)
+        assert "Reading the messages" in summary(app)
         began = time.monotonic()
         app.exit()
     assert time.monotonic() - began < 10

@@ -94,7 +94,7 @@ def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
     rows = rows_of(context, ContextSizes(breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
-    assert {"nothing in this context", "no tool was called", "no blocks", "no line was read twice"} <= {
+    assert {"no messages in this context", "no tool calls", "no blocks", "no line read more than once"} <= {
         row.text for row in rows
     }
 

@@ -44,7 +44,7 @@ def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     rules = context_events_in(made)
     assert [(rule.message, labels(made.facts, rule)[0]) for rule in rules] == [
         (DROP, FALLS),
-        (CLEAR, "context cleared here (/clear)"),
+        (CLEAR, "context cleared (/clear)"),
     ]
     rows = Rows()
     rows.grow(made)
@@ -67,27 +67,27 @@ def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() ->
     made, fall = micro(eventful())
     found = [labels(made.facts, rule)[0] for rule in context_events_in(made)]
     assert found == [
-        f"11 results cleared here by the runtime (auto): recorded context fell by {fall:,}",
-        "context cleared here (/clear)",
+        f"11 results cleared by the runtime (auto): recorded context fell by {fall:,}",
+        "context cleared (/clear)",
     ]
 
 
 def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
     compaction = Compaction(0, "full", "auto", 998_659, missing=16)
-    long, _, short = labels(session().facts, ContextEvent(0, compaction))
-    assert long.endswith(", 998,659 tokens before; 16 records that it kept are not in the file")
-    assert short == "compacted here (auto); 16 records kept but not in the file"
+    long, short = labels(session().facts, ContextEvent(0, compaction))
+    assert long.endswith(", 998,659 tokens before; 16 kept records not in the file")
+    assert short == "full compaction (auto); 16 kept records not in the file"
     one = labels(session().facts, ContextEvent(0, replace(compaction, missing=1)))
-    assert one[0].endswith("; 1 record that it kept is not in the file")
+    assert one[0].endswith("; 1 kept record not in the file")
 
 
 def test_a_rule_takes_the_longest_words_that_fit() -> None:
-    words = ("recorded context fell by 9,000: unexplained", "recorded fell by 9,000: unexplained")
+    words = ("recorded context fell by 9,000: unexplained", "recorded −9,000: unexplained")
     assert [paint_rule(words, width, Timeline().rich_style).text[:20] for width in (60, 40)] == [
         " ── recorded context",
-        " ── recorded fell by",
+        " ── recorded −9,000:",
     ]
-    assert paint_rule(words, 20, Timeline().rich_style).text == " ── recorded fell b…"
+    assert paint_rule(words, 20, Timeline().rich_style).text == " ── recorded −9,000…"
 
 
 def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> None:
@@ -106,7 +106,7 @@ def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> 
 
 def test_jumps_stop_at_clears_and_drops() -> None:
     points = {point.at: point.why for point in jumps(eventful(), "defect-microcompact", [])}
-    assert points[CLEAR] == "just before the context was cleared (/clear)"
+    assert points[CLEAR] == "before the context was cleared (/clear)"
     assert points[DROP].endswith("fell by 25,760: 11 results cleared (inferred)")
 
 
@@ -143,7 +143,7 @@ def test_rows_before_a_clear_say_that_it_was_one() -> None:
     view = View(eventful())
     assert "cleared since (/clear)" in Marker(view.context, view.plan).mark(3).reason
     compacted = View(session(compacted=True))
-    assert "compacted away" in Marker(compacted.context, compacted.plan).mark(3).reason
+    assert "compacted before" in Marker(compacted.context, compacted.plan).mark(3).reason
 
 
 async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
@@ -157,14 +157,16 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         timeline.select(Location(DROP))
         await settled(pilot)
         said = " ".join(detail.shown.split())
-        assert FALLS in said and "these results add up to what went; they are in messages 2 to 14" in said
+        assert FALLS in said and "the results that went (inferred): in messages 2 to 14" in said
         timeline.select(Location(made.facts.block_message[row], row))
         await settled(pilot)
         said = " ".join(detail.shown.split())
-        assert said.startswith(". gone from this context: already cleared, inferred from a drop of the recorded size")
+        assert said.startswith(
+            ". replaced by a placeholder: already cleared, inferred from a drop of the recorded size"
+        )
         timeline.select(Location(CLEAR))
         await settled(pilot)
-        assert detail.shown.startswith("context cleared here (/clear)")
+        assert detail.shown.startswith("context cleared (/clear)")
 
 
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
@@ -172,18 +174,18 @@ def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None
     where = [[*about(facts, ContextEvent(DROP, replace(drop, results=drop.results[:count])))] for count in (0, 1, 11)]
     assert [each[1:] for each in where] == [
         [],
-        ["these results add up to what went; they are in message 2, marked with a dot"],
-        ["these results add up to what went; they are in messages 2 to 14, marked with a dot"],
+        ["the results that went (inferred): in message 2, marked with a dot"],
+        ["the results that went (inferred): in messages 2 to 14, marked with a dot"],
     ]
 
 
 def test_words_of_the_file_are_only_text() -> None:
     (label, *_) = labels(session().facts, ContextEvent(4, Compaction(4, "full", "[/red]\x1b[31m")))
-    assert label == "compacted here by the runtime ([/red])"
+    assert label == "full compaction by the runtime ([/red])"
 
 
 def test_a_microcompaction_whose_fall_was_not_recorded_has_no_size() -> None:
     made = session()
     made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared=frozenset({3})))
     (rule,) = context_events_in(made)
-    assert labels(made.facts, rule)[0] == "1 result cleared here by the runtime (auto)"
+    assert labels(made.facts, rule)[0] == "1 result cleared by the runtime (auto)"

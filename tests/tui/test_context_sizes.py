@@ -64,7 +64,7 @@ def test_the_window_is_that_of_the_model_at_the_point() -> None:
 
 @pytest.mark.parametrize(
     ("at", "size", "said"),
-    [(10, "128,000", "now 128,000, by the model"), (None, "200,000", "now 200,000 (or 1,000,000), by the model")],
+    [(10, "128,000", "Now 128,000, by the model"), (None, "200,000", "Now 200,000 (or 1,000,000), by the model")],
 )
 async def test_the_header_and_the_question_have_the_window_of_the_point(at: int | None, size: str, said: str) -> None:
     running = app(switching(), at=at)
@@ -124,7 +124,7 @@ async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a
     async with running.run_test(size=(160, 44)) as pilot:
         await settled(pilot)
         told = str(running.screen.query_one("#status", Static).content)
-        assert told.startswith("the estimate is 19 % below the 515,912 recorded: tokenizer 123,682 more, thinking")
+        assert told.startswith("Estimate 19 % below the 515,912 recorded: tokenizer 123,682 more, thinking")
         assert "(19 % below recorded)" in running.screen.query_one(HeaderBar).render().plain
         await pilot.press("left", "2")
         await settled(pilot)
@@ -143,7 +143,7 @@ def test_the_notice_computes_no_fit() -> None:
 def test_left_branches_are_told_with_what_opens_one() -> None:
     made = open_session(SAMPLES / "compacted-session.jsonl")
     said = [branches(made, width) for width in (118, 78, 60)]
-    assert said[0].endswith("by a rewind   context-tui compacted-session.jsonl#branch-1 opens it")
+    assert said[0].endswith("on a rewound branch   open it: context-tui compacted-session.jsonl#branch-1")
     assert said[1:] == [
         "5 messages, 2 requests on a rewound branch: compacted-session.jsonl#branch-1",
         "5 messages, 2 requests on a rewound branch: #branch-1",
@@ -151,7 +151,7 @@ def test_left_branches_are_told_with_what_opens_one() -> None:
     assert notice(View(made), 40, [], None, 118) == said[0]
     assert open_session(f"{SAMPLES / 'compacted-session.jsonl'}#branch-1").length == 23
     made.facts.branches.append(Branch("branch-2", 3, 1))
-    assert branches(made, 200).startswith("8 messages, 3 requests on 2 branches that were left by a rewind")
+    assert branches(made, 200).startswith("8 messages, 3 requests on 2 rewound branches   open the first: ")
     assert branches(session(), 80) == ""
 
 
@@ -189,8 +189,8 @@ def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
 
 def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
     rows = shown(suggested=Suggested(None, "nothing recorded in this context"))
-    assert [row.text for row in rows if "cannot" in row.text] == [
-        "by recorded sizes: cannot be said, nothing recorded in this context"
+    assert [row.text for row in rows if "unknown" in row.text] == [
+        "by recorded sizes: unknown, nothing recorded in this context"
     ]
     assert not any(row.recorded for row in rows)
 

@@ -88,7 +88,7 @@ def test_images_are_described() -> None:
 
 def test_an_unknown_block_is_shown_as_it_is() -> None:
     found = lines(of({"type": "server_tool_use", "x": [1]}))
-    assert found[0] == ("heading", "server_tool_use: no estimator measures this") and ("quiet", "    1") in found
+    assert found[0] == ("heading", "server_tool_use: not estimated") and ("quiet", "    1") in found
 
 
 def test_a_cleared_result_shows_before_and_after() -> None:
@@ -154,7 +154,7 @@ async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
         assert len(app.detail._lines) < 300, "wrapped as far as it is looked at"
         app.detail.action_ends(True)
         await pilot.pause()
-        assert "9,800,000 more characters: o shows more" in drawn(app)
+        assert "9,800,000 more characters; press o to show more" in drawn(app)
         await pilot.press("o")
         assert app.detail._subject is not None and app.detail._subject.limit == LIMIT * 10
 
@@ -186,7 +186,7 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     runtime_sizes = runtime_sizes_of(made)
     assert runtime_sizes.describe(0) == runtime_sizes.describe(2) == runtime_sizes.describe(len(made)) == ""
     assert runtime_sizes.describe(1).endswith(
-        "by defect (an estimate, as nothing was recorded before it), nothing by agent-sdk (no reply)"
+        "by defect (an estimate, as nothing was recorded before it), unknown by agent-sdk (no reply)"
     )
     believed = runtime_sizes.by_runtime["defect"].tokens[3]
     added = believed - made.facts.requests[0].context

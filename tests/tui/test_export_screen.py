@@ -80,9 +80,9 @@ async def test_a_file_is_replaced_only_when_told(session: Session, tmp_path: Pat
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is not app.first)
-        assert "exists already" in drawn(app)
+        assert "already exists" in drawn(app)
         await pilot.press(keys)
-        await until(pilot, lambda: app.first.result if replaced else "nothing was written" in said(app))
+        await until(pilot, lambda: app.first.result if replaced else "Nothing was written" in said(app))
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
     assert (out.read_text() != "mine") is replaced
@@ -94,7 +94,7 @@ async def test_closing_without_writing_gives_nothing(session: Session, tmp_path:
     async with app.run_test() as pilot:
         app.screen.query_one(Input).value = "  "
         await pilot.press("enter")
-        assert "name a file" in said(app)
+        assert "no file name" in said(app)
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
     assert app.answers == [None]

@@ -76,7 +76,7 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
         screen.action_as_of()
         assert screen.view.point == 24
         await settled(pilot)
-        assert "planned as of message 24" in notice(screen) and "as of message 24" in drawn(running)
+        assert "Planned as of message 24" in notice(screen) and "as of message 24" in drawn(running)
         screen.action_as_of()
         assert screen.view.at is None
 
@@ -131,7 +131,7 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         await until(pilot, lambda: screen.view.session is not before)
         await settled(pilot)
         after = screen.view.session
-        assert after.origin == "defect-microcompact" and "u takes it back" in notice(screen)
+        assert after.origin == "defect-microcompact" and "u undoes it" in notice(screen)
         assert screen.view.plan is not None and not screen.view.plan.changed
         screen.action_undo()
         assert screen.view.session is before
@@ -148,7 +148,7 @@ async def test_what_was_told_goes_with_the_view_that_it_was_about() -> None:
         await until(pilot, lambda: screen.view.session.origin)
         screen.action_undo()
         await pilot.pause()
-        assert ["back to 48 messages" in each.message for each in running._notifications] == [True]
+        assert ["Back to 48 messages" in each.message for each in running._notifications] == [True]
         screen.action_redo()
         await pilot.pause()
         assert not len(running._notifications)
@@ -161,10 +161,10 @@ async def test_one_point_to_jump_to_is_told() -> None:
         screen = inspector(running)
         screen.action_jump(1)
         await settled(pilot)
-        assert "the next request, of message 47, is the peak" in notice(screen)
+        assert "peak of 27,810 tokens recorded by the request of message 47" in notice(screen)
         screen.action_jump(1)
         await pilot.pause()
-        assert "the only point to jump to: the next request" in next(iter(running._notifications)).message
+        assert "No other jump points: peak of 27,810 tokens" in next(iter(running._notifications)).message
 
 
 async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
@@ -339,7 +339,7 @@ async def test_the_palette_finds_commands_by_their_names_once() -> None:
         assert len({command.title for command in offered}) == len(offered)
         (redo,) = [command for command in offered if command.title.startswith("Redo")]
         assert "," in redo.help
-        for word in "export undo redo filter apply problems breakdown find help window copy jump quit".split():
+        for word in "export undo redo filter apply problems breakdown search help window copy jump quit".split():
             scored = [(Matcher(word).match(command.title), command.title) for command in offered]
             best = max(scored, key=lambda each: each[0])[1]  # of equal ones the first, as the palette does
             assert best.casefold().startswith(f"{word}: "), (word, best)
@@ -393,10 +393,14 @@ async def test_an_empty_session_has_words() -> None:
     running = app(session(0))
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
-        assert "no messages" in notice(inspector(running))
+        assert "No messages" in notice(inspector(running))
         for action in ("as_of", "turn(1)", "jump(1)", "sort", "breakdown", "copy", "apply", "match(1)", "undo"):
             await inspector(running).run_action(action)
         await settled(pilot)
+        await pilot.press("t")
+        await settled(pilot)
+        assert running.screen is inspector(running)
+        assert "No messages in this session" in [each.message for each in running._notifications]
 
 
 async def test_nothing_but_plain_characters_is_drawn_when_asked_for() -> None:
@@ -438,4 +442,4 @@ async def test_the_demo_begins_where_something_is_cleared() -> None:
         await settled(pilot)
         screen = inspector(running)
         assert screen.marker.mark(*screen.location).word == "cleared"
-        assert "a sample session" in notice(screen)
+        assert "Sample session" in notice(screen)

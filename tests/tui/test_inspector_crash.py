@@ -33,6 +33,6 @@ async def test_a_failing_thread_is_told_and_the_rest_goes_on(monkeypatch: pytest
     running = app()
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         await opened(pilot)
-        await until(pilot, lambda: "could not" in drawn(running))
-        assert "could not break the context down: ZeroDivisionError" in " ".join(drawn(running).split())
+        await until(pilot, lambda: "Could not" in drawn(running))
+        assert "Could not compute the breakdown: ZeroDivisionError" in " ".join(drawn(running).split())
         assert inspector(running).is_current and running.is_running

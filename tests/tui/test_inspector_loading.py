@@ -59,7 +59,7 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.reading)
-        assert "reading: 0%" in str(screen.query_one("#status", Static).content)
+        assert "Reading: 0%" in str(screen.query_one("#status", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)

@@ -169,7 +169,7 @@ def test_settings_that_allow_no_plan_say_why() -> None:
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:
     only = EVERYTHING.with_("tool", "Read").with_("min_tokens", 500)
-    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, 500 tokens or more"
+    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, est. 500 tokens or more"
     assert only.with_("tool", "Read") == Filter(min_tokens=500)
     assert not EVERYTHING and only
 
@@ -210,13 +210,13 @@ def test_windows_are_written_as_people_write_them(text: str, tokens: int | None)
 
 def test_odd_states_have_words() -> None:
     empty = View(session(0))
-    assert notice(empty, 0, []) == "no messages in this session"
+    assert notice(empty, 0, []) == "No messages in this session"
     one = View(session(1))
     assert "a single turn" in notice(one, 9, [])
-    assert "nothing matches" in notice(View(session(), filter=Filter(tool="Nope")), 0, [])
+    assert "No rows match" in notice(View(session(), filter=Filter(tool="Nope")), 0, [])
     bare = View(session(4, 0), policy="koda-microcompact")
-    assert "no tool results" in notice(bare, 8, [])
-    assert "planned as of message 10" in notice(View(session(), at=10), 9, [])
+    assert "No tool results" in notice(bare, 8, [])
+    assert "Planned as of message 10" in notice(View(session(), at=10), 9, [])
 
 
 def test_what_could_not_be_read_is_told_before_the_rest() -> None:
@@ -225,4 +225,4 @@ def test_what_could_not_be_read_is_told_before_the_rest() -> None:
     assert notice(broken, 9, []) == "5 of 20 records could not be read   p lists them"
     made = session()
     made.facts.problems.append(Problem("the file", "ends too soon"))
-    assert notice(View(made), 9, []) == "1 problem in the file: not all of it could be read   p lists it"
+    assert notice(View(made), 9, []) == "1 problem: not all of the file could be read   p lists it"

@@ -115,7 +115,7 @@ async def test_a_wrong_value_is_answered_in_words() -> None:
         await pilot.press("0", "enter")
         await pilot.pause()
         said = " ".join(app.panel.rows.render().plain.split())
-        assert "not taken: keep_recent_turns: it must be at least 1" in said
+        assert "invalid: keep_recent_turns: it must be at least 1" in said
         await pilot.press("escape")
         assert "not taken" not in app.panel.rows.render().plain
 
@@ -128,7 +128,7 @@ async def test_the_difference_is_named_and_stays_until_the_next() -> None:
         assert "min_clear_tokens 512 → 768: " in text_of(app)
         show(app.panel, MICRO, -1, **app.values)
         assert "min_clear_tokens 512 → 768: " in text_of(app)
-        assert "nowhere in this session" in text_of(app)
+        assert "never in this session" in text_of(app)
         show(app.panel, KODA)
         assert "512" not in text_of(app)
 

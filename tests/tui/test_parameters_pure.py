@@ -220,7 +220,7 @@ def text(parts: list[list[Run]]) -> str:
 
 def test_the_result_reads_as_in_the_picture() -> None:
     assert text(result_parts(outcome())) == "clears 14 of 61 results   est. 118,900 → 79,876   (−39,024, 33 %)"
-    assert "summarises 88 of 100 messages   est. 118,900 → 79,876 + the summary" in text(result_parts(outcome(0, 88)))
+    assert "summarises 88 of 100 messages   est. 118,900 → 79,876 + summary" in text(result_parts(outcome(0, 88)))
     assert text(result_parts(outcome(0))) == "changes nothing: no reason given"
 
 
@@ -234,8 +234,8 @@ def test_the_result_reads_as_in_the_picture() -> None:
             "512 → 1,024: 3 fewer results, +2,110 tokens",
         ),
         (("threshold", None, 90_000), outcome(0, 80), outcome(0, 81), "none → 90,000: 1 more message summarised"),
-        (("assistant_boundary", False, True), outcome(), outcome(), "off → on: no difference here"),
-        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: it would no longer fire"),
+        (("assistant_boundary", False, True), outcome(), outcome(), "off → on: no difference"),
+        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: would no longer fire"),
         (("tools", ("Read", "Bash"), ("Bash",)), outcome(), outcome(13), "tools −Read: 1 fewer result"),
         (
             ("clear", (), ((12, 0),)),
@@ -255,7 +255,7 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     assert text(trigger_parts(made.trigger, 1_204)).startswith(
         "would not fire; first at message 1,204, press }: believed"
     )
-    assert "; nowhere in this session: " in text(trigger_parts(made.trigger, -1))
+    assert "; never in this session: " in text(trigger_parts(made.trigger, -1))
     assert "message" not in text(trigger_parts(made.trigger, None))
     assert outcome_of(made).fires is False
 

@@ -87,7 +87,7 @@ async def test_escape_clears_the_filter_before_it_leaves() -> None:
     app = Shell(picker())
     async with app.run_test() as pilot:
         await pilot.press("slash", "z", "q")
-        await until(pilot, lambda: "Nothing matches" in drawn(app))
+        await until(pilot, lambda: "No session matches" in drawn(app))
         await pilot.press("enter", "escape")
         assert len(names(app)) == 7
         assert not app.answers

@@ -14,7 +14,7 @@ from textual.widgets import Input
 import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.session.session import Session
-from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt, quit_prompt
+from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt, message_number, quit_prompt
 from context_tui.tui.screens.export import ExportScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.picker import PickerScreen
@@ -27,7 +27,7 @@ from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 def at_least_ten(text: str) -> None:
     """A check with both kinds of errors."""
-    if int(text) < 10:
+    if message_number(text, 100) < 10:
         raise PlanError("at least 10")
 
 
@@ -43,6 +43,15 @@ async def test_a_value_is_taken_when_it_will_do() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: app.answers)
     assert app.answers == ["77"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"), [("x", "'x' is not a number"), ("31", "it must be at most 30"), ("-1", "it must be at least 0")]
+)
+def test_what_is_no_message_is_said_in_our_words(text: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=f"^{wrong}$"):
+        message_number(text, 30)
+    assert message_number("1,234", 2_000) == 1_234
 
 
 async def test_escape_gives_no_value() -> None:
@@ -103,14 +112,14 @@ async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, mon
     monkeypatch.setattr(type(broken.content), "raw", lambda self, record: 1 / 0)
     app = Shell(ProblemsScreen(broken))
     async with app.run_test():
-        assert "not at hand" in drawn(app)
+        assert "cannot be shown" in drawn(app)
 
 
 async def test_no_problems_are_words_too() -> None:
     app = Shell(ProblemsScreen(ct.from_messages([])))
     async with app.run_test():
         assert "No problems" in drawn(app)
-        assert "would be" in drawn(app)
+        assert "are listed here" in drawn(app)
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:
@@ -124,8 +133,8 @@ async def test_help_lists_every_key_once_and_fits() -> None:
         assert [line for line in lines if line and not line.startswith(" ")] == [
             *("A note [/].", "Picker", "Picker List", "Everywhere"),
         ]
-        assert "  /               Filter by words" in lines
-        assert sum("Leave without a session" in line for line in lines) == 1
+        assert "  /               Filter by name, title or project" in lines
+        assert sum("Quit without opening a session" in line for line in lines) == 1
         assert any(line.strip().startswith("tab") for line in lines[lines.index("Everywhere") :])
 
 

@@ -213,8 +213,8 @@ def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
 
     subject = Subject(made, Location(1), made.content.blocks(1), marker.mark(1), plan)
     said = [part.text for part in pieces(subject) if part.look == "heading"]
-    assert said[:3] == ["after of its thinking, nothing", "after of its call, 10 tokens est.", "before"]
-    assert "D a part of it would be dropped: its thinking, 56 tokens become nothing" in [
+    assert said[:3] == ["after of its thinking, nothing", "after of its call, est. 10 tokens", "before"]
+    assert "D part of it would be dropped: its thinking, 56 tokens become nothing" in [
         part.text for part in pieces(subject)
     ]
     assert does(outcome_of(plan)) == (

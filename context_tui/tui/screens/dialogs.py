@@ -19,8 +19,6 @@ from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.window import Window
 from context_tui.tui.widgets.gauge import window_size
 
-_PYTHON_SAYS = ("invalid literal", "could not convert")
-
 
 class InputPrompt(ModalScreen[str | None]):
     """Ask for a value: its text, or None when the question was closed.
@@ -66,8 +64,7 @@ class InputPrompt(ModalScreen[str | None]):
             if self._check is not None:
                 self._check(value)
         except (Error, ValueError) as error:
-            said = str(error)
-            return "this is not a number" if said.startswith(_PYTHON_SAYS) else said or "this value cannot be used"
+            return str(error)
         return ""
 
     def _show_hint(self, wrong: str) -> None:
@@ -125,15 +122,15 @@ class ChoicePrompt(ModalScreen[str | None]):
 
 def quit_prompt() -> ChoicePrompt:
     """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
-    answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit without it"), Answer("s", "stay", "stay")]
-    return ChoicePrompt("Quit?", "The compacted session is not exported yet and will be lost.", answers)
+    answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
+    return ChoicePrompt("Quit?", "The compacted session is not exported; quitting discards it.", answers)
 
 
 SOURCES = {
-    "given": "given by you",
+    "given": "set by you",
     "file": "from the file",
     "model": "by the model",
-    "inferred": "inferred from what was recorded",
+    "inferred": "inferred from recorded sizes",
     "assumed": "assumed",
 }
 """Where the size of a window is from."""
@@ -141,8 +138,8 @@ SOURCES = {
 
 def window_prompt(window: Window) -> InputPrompt:
     """Asks for the size of the window; ``window_tokens`` reads the answer."""
-    now = f"now {window_size(window)}, {SOURCES[window.source]}"
-    hint = f"{now}; 200k and 1m are understood, empty takes what the file says"
+    now = f"Now {window_size(window)}, {SOURCES[window.source]}"
+    hint = f"{now}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=window_tokens)
 
 
@@ -158,7 +155,7 @@ def window_tokens(text: str) -> int | None:
 
 def message_prompt(last: int) -> InputPrompt:
     """Asks for a message up to *last*; ``message_number`` reads the answer."""
-    return InputPrompt("Go to message", f"0 to {last:,}", check=lambda text: message_number(text, last))
+    return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: message_number(text, last))
 
 
 def message_number(text: str, last: int) -> int:
@@ -167,7 +164,4 @@ def message_number(text: str, last: int) -> int:
     Raises:
         ValueError: it is no number, or there is no such message.
     """
-    number = int(text.replace(",", ""))
-    if not 0 <= number <= last:
-        raise ValueError(f"there are messages 0 to {last:,}")
-    return number
+    return int(parse(text, 0, last) or 0)

@@ -25,6 +25,7 @@ from context_tui.temporary import leftovers, remove
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
 from context_tui.tui.threads import run_in_thread
+from context_tui.tui.widgets.draw import choice_strip
 
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -37,23 +38,23 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the path's own keys, so that the footer tells them.
         Binding(
-            "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="The next format"
+            "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="Next format"
         ),
         Binding(
-            "up", "format(-1)", "format", show=False, priority=True, id="export-previous", tooltip="The format before"
+            "up", "format(-1)", "format", show=False, priority=True, id="export-previous", tooltip="Previous format"
         ),
         Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
         Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
-        Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the command that resumes the session"),
+        Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the resume command"),
         Binding(
             "ctrl+r",
             "remove_leftovers",
             "remove leftovers",
             priority=True,
             id="export-leftovers",
-            tooltip="Remove the folders that killed runs left there, each with a copy of a session",
+            tooltip="Remove the folders that killed runs left, each with a copy of a session",
         ),
-        Binding("escape", "close", "cancel", id="export-close", tooltip="Close; what was written stays"),
+        Binding("escape", "close", "cancel", id="export-close", tooltip="Close"),
     ]
 
     def __init__(self, session: Session, *, path: Path | None = None) -> None:
@@ -88,15 +89,10 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._look_for_leftovers(Path(self._suggested).parent)
 
     def _show_formats(self) -> None:
-        parts: list[Any] = []
-        for name in self.formats:
-            chosen = name == self.format
-            text = Content.styled(f"{'●' if chosen else '○'} {name}", "bold" if chosen else "")
-            parts += [text.stylize(f"@click=screen.choose('{name}')"), "   "]
-        own = " (as the session is)" if self.format == self.session.info.format else ""
-        about = f"\n{FORMATS[self.format].about}{own}"
-        parts.append(Content.styled(about, "$foreground 60%"))
-        self.query_one("#export-formats", Static).update(Content.assemble(*parts))
+        own = " (the session's own)" if self.format == self.session.info.format else ""
+        about = Content.styled(f"\n{FORMATS[self.format].about}{own}", "$foreground 60%")
+        strip = choice_strip({name: name for name in self.formats}, self.format)
+        self.query_one("#export-formats", Static).update(strip + about)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What can be done before and after writing."""
@@ -133,10 +129,10 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def _write(self, force: bool) -> None:
         name = self.query_one(Input).value.strip()
         if not name:
-            self._set_status("✗ name a file", wrong=True)
+            self._set_status("✗ no file name; enter one", wrong=True)
             return
         self._writing = True
-        self._set_status("writing…")
+        self._set_status("Writing…")
         self.run_worker(self._export(Path(os.path.expanduser(name)), force), group="export", exit_on_error=False)
 
     async def _export(self, path: Path, force: bool) -> None:
@@ -144,7 +140,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         try:
             self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
         except OutputExists:
-            question = ChoicePrompt("Replace it?", f"{path} exists already.", _REPLACE)
+            question = ChoicePrompt("Replace the file?", f"{path} already exists.", _REPLACE)
             self.app.push_screen(question, self._replaced)
             self._set_status("")
         except (Error, OSError, ValueError) as error:
@@ -159,14 +155,14 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if answer == "replace":
             self._write(force=True)
         else:
-            self._set_status("nothing was written; name another file")
+            self._set_status("Nothing was written; enter another file name")
 
     def _show_result(self, result: ExportResult) -> None:
         parts: list[Any] = [("✓ ", "$success"), visible(f"written: {result.path}")]
         for loss in result.losses:
             parts += [("\n! ", "$warning"), sanitize_line(loss)]
         if result.resume_command:
-            parts += [("\n\nto go on with it:\n", "$foreground 60%"), visible(result.resume_command)]
+            parts += [("\n\nresume with:\n", "$foreground 60%"), visible(result.resume_command)]
         status = self.query_one("#export-status", Static)
         status.update(Content.assemble(*parts))
         status.remove_class("wrong")
@@ -183,7 +179,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         """Say what killed runs left in a folder."""
         self._leftovers = await run_in_thread(lambda job: leftovers(folder))
         what = plural(len(self._leftovers), "folder")
-        words = f"! left there by runs that were killed, each with a copy of a session: {what} (ctrl+r removes)"
+        words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
         place = self.query_one("#export-leftovers", Static)
         place.update("\n  ".join([words, *(visible(each.name) for each in self._leftovers)]))
         place.display = bool(self._leftovers)
@@ -192,14 +188,14 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def action_remove_leftovers(self) -> None:
         """Remove them, but for those that have come to life or changed since."""
         gone = sum(map(remove, self._leftovers))
-        self.notify(f"{gone:,} of {plural(len(self._leftovers), 'folder')} removed", markup=False)
+        self.notify(f"Removed {gone:,} of {plural(len(self._leftovers), 'folder')}", markup=False)
         self._look_for_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:
         """Send the command to the clipboard."""
         if self.result:
             self.app.copy_to_clipboard(self.result.resume_command)
-            self.notify("the command was sent to the clipboard (OSC 52)", markup=False)
+            self.notify("Command sent to the clipboard (OSC 52)", markup=False)
 
     def action_close(self) -> None:
         """Close with what was written, if anything was."""
@@ -220,4 +216,4 @@ class Visible(Highlighter):
         """Nothing: the text is another one."""
 
 
-_REPLACE = [Answer("k", "keep", "keep it"), Answer("r", "replace", "replace it")]
+_REPLACE = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

@@ -31,8 +31,8 @@ class FilterScreen(ModalScreen[Choice | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f,q", "dismiss", "close", key_display="esc", id="filter-close", tooltip="Back"),
-        Binding("j", "list('cursor_down')", "down", show=False, id="filter-down", tooltip="The next condition"),
-        Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="The condition before"),
+        Binding("j", "list('cursor_down')", "down", show=False, id="filter-down", tooltip="Next condition"),
+        Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="Previous condition"),
     ]
 
     def __init__(self, facts: Facts, now: Filter) -> None:
@@ -46,7 +46,7 @@ class FilterScreen(ModalScreen[Choice | None]):
         with Vertical(id="filters"):
             yield Label("Show only", id="filters-title", markup=False)
             yield OptionList(*self._options(), id="filters-list", markup=False)
-            yield Label("enter choose, again to take away   esc close", id="filters-keys", markup=False)
+            yield Label("enter add or remove   esc close", id="filters-keys", markup=False)
 
     def _options(self) -> Iterator[Option | None]:
         yield self._option("", "", "everything")
@@ -58,7 +58,7 @@ class FilterScreen(ModalScreen[Choice | None]):
             yield self._option("verdict", verdict, f"verdict: {verdict}")
         yield None
         for size in SIZES:
-            yield self._option("min_tokens", size, f"{size:,} tokens or more")
+            yield self._option("min_tokens", size, f"est. {size:,} tokens or more")
         if self._tools:
             yield None
         for tool, calls in self._tools.most_common(40):

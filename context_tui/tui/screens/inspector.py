@@ -105,7 +105,7 @@ class InspectorScreen(Screen[None]):
             yield Scoreboard(ascii=plain, id="scoreboard")
             yield ParameterPanel(ascii=plain, id="panel")
         yield Footer(compact=True, show_command_palette=False)
-        yield Static("context-tui needs 60 columns and 20 lines", id="tiny", markup=False)
+        yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
@@ -162,7 +162,7 @@ class InspectorScreen(Screen[None]):
         """A defect in a thread is told; the rest goes on."""
         if event.state is WorkerState.ERROR:
             error = type(event.worker.error).__name__
-            self.show_notification(f"could not {event.worker.description}: {error}", warn=True)
+            self.show_notification(f"Could not {event.worker.description}: {error}; please report it", warn=True)
 
     def open(self, session: Session) -> None:
         """Show a session that has been read to its end, as it was asked for and as was chosen meanwhile."""
@@ -279,7 +279,7 @@ class InspectorScreen(Screen[None]):
         name = f"result of {self.reader.preview(*location)}" if location.block >= 0 else word
         title = Content(f"{location.message}  {name}")
         if self.reader.huge(location.message) and not self.reader.at_hand(location.message):
-            detail.wait(title, "reading this message …")
+            detail.wait(title, "reading the message…")
             self.computed.read_blocks(self.reader, location)
             return
         row = self.rows.row_of(*location)
@@ -381,6 +381,9 @@ class InspectorScreen(Screen[None]):
     async def action_go_to(self) -> None:
         """Ask for a message to go to."""
         last = len(self.view.session) - 1
+        if last < 0:
+            self.show_notification("No messages in this session")
+            return
         answer = await self.app.push_screen_wait(message_prompt(last))
         if answer:
             self.query_one(Timeline).select(Location(message_number(answer, last)))
@@ -396,8 +399,8 @@ class InspectorScreen(Screen[None]):
         """Plan as of the next or previous point of interest."""
         found = next_jump(self.points, self.view.point, step)
         if found is None:
-            only = f"this is the only point to jump to: {self.points[0].why}" if self.points else ""
-            nowhere = f"nowhere to go: no usage, no recorded compaction, and {self.view.policy} fires nowhere"
+            only = f"No other jump points: {self.points[0].why}" if self.points else ""
+            nowhere = "No jump points: this policy never fires here"
             self.show_notification(only or nowhere)
             return
         cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
@@ -413,7 +416,7 @@ class InspectorScreen(Screen[None]):
         """The policies that no digit chooses, for the command palette."""
         for name, policy in islice(POLICIES.items(), DIGITS, None):
             choose = partial(self.action_policy, name)
-            yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "no key", choose)
+            yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "No key", choose)
 
     @on(Scoreboard.Chosen)
     def _policy_chosen(self, event: Scoreboard.Chosen) -> None:
@@ -441,16 +444,16 @@ class InspectorScreen(Screen[None]):
     def action_mark(self) -> None:
         """Mark the selected result to be cleared by hand, or no longer."""
         if self.location.block < 0:
-            self.show_notification("only tool results can be cleared: select one", warn=True)
+            self.show_notification("Only tool results can be cleared; select one", warn=True)
         elif self.view.session.facts.block_message[self.location.block] not in self.view.context.order:
-            self.show_notification("this result is not in the context here", warn=True)
+            self.show_notification("This result is not in the context; select another one", warn=True)
         else:
             self.show(self.view.marked(self.location))
 
     def action_cut(self) -> None:
         """Mark a cut before the selected message, or take it away."""
         if self.location.message not in self.view.context.order:
-            self.show_notification("this message is not in the context here", warn=True)
+            self.show_notification("This message is not in the context; select another one", warn=True)
         else:
             self.show(self.view.cut_at(self.location.message))
 
@@ -534,7 +537,9 @@ class InspectorScreen(Screen[None]):
         """Go to the next or previous match."""
         found = self.search.step(self.rows, self.location, step)
         if found is None:
-            self.show_notification("nothing was found" if self.search.text else "/ finds a text first")
+            self.show_notification(
+                "No matches; press / to search again" if self.search.text else "Press / to search first"
+            )
             return
         self.query_one(Timeline).select(found)
         self.query_one(Detail).seek(self.search.text)
@@ -545,7 +550,7 @@ class InspectorScreen(Screen[None]):
     def _is_reading(self) -> bool:
         """Whether the session is still being read; says so."""
         if self.reading:
-            self.show_notification("the session is still being read", warn=True)
+            self.show_notification("The session is still being read; press esc to stop there", warn=True)
         return self.reading
 
     @work
@@ -555,8 +560,8 @@ class InspectorScreen(Screen[None]):
         if self._is_reading():
             return
         if plan is None or not plan.changed:
-            why = self.view.trouble or (plan.reason if plan else "") or "this plan changes nothing"
-            self.show_notification(why, warn=True)
+            why = self.view.trouble or (plan.reason if plan else "") or "the plan changes nothing"
+            self.show_notification(f"Nothing to apply: {why}", warn=True)
             return
         from context_tui.tui.screens.apply import ApplyScreen
 
@@ -568,16 +573,16 @@ class InspectorScreen(Screen[None]):
         """Go back to before the last applied plan."""
         before = self.view.undone()
         if before is None:
-            self.show_notification("nothing was applied yet")
+            self.show_notification("Nothing to undo; press a to apply the plan")
             return
         self.show(before)
-        self.show_notification(f"back to {plural(len(before.session), 'message')}; U does it again")
+        self.show_notification(f"Back to {plural(len(before.session), 'message')}; press U to redo")
 
     def action_redo(self) -> None:
         """Do again what was undone."""
         after = self.view.redone()
         if after is None:
-            self.show_notification("nothing was undone")
+            self.show_notification("Nothing to redo")
             return
         self.show(after)
 
@@ -599,11 +604,11 @@ class InspectorScreen(Screen[None]):
         """Copy the selected message, or on the settings the command."""
         if self.query_one(ParameterPanel).has_focus_within:
             if self.view.session.origin:
-                why = "a command reads a file, and this is a copy: write it to one with e, and open that"
+                why = "No command for a copy; press e to export it, then open the file"
                 self.show_notification(why, warn=True)
                 return
             self.app.copy_to_clipboard(command_line(self.view))
-            self.show_notification("the command was sent to the clipboard (OSC 52)")
+            self.show_notification("Command sent to the clipboard (OSC 52)")
             return
         location, facts = self.location, self.view.session.facts
         if not len(self.view.session):
@@ -612,7 +617,7 @@ class InspectorScreen(Screen[None]):
         blocks = zip(rows, self.reader.blocks(location.message), strict=False)
         wanted = [block for row, block in blocks if location.block in (-1, row)]
         self.app.copy_to_clipboard("\n\n".join(filter(None, map(plain_text, wanted))))
-        self.show_notification("the message was sent to the clipboard (OSC 52)")
+        self.show_notification("Message sent to the clipboard (OSC 52)")
 
     # Other screens, and the way out
 
@@ -626,7 +631,7 @@ class InspectorScreen(Screen[None]):
         if self.view.session.facts.problems:
             self.app.push_screen(ProblemsScreen(self.view.session))
         else:
-            self.show_notification("every record could be read")
+            self.show_notification("No problems: every record could be read")
 
     def action_back(self) -> None:
         """Stop what is going on, or close what is open: one thing for each press."""

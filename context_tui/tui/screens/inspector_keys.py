@@ -11,10 +11,10 @@ from context_tui.policies.base import Policy
 from context_tui.tui.widgets.scoreboard import DIGITS
 
 NOTES = (
-    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . gone already (cleared before); "
-    "< before this context, > after the point that is planned as of.",
-    "In the line of recorded sizes: │ a context begins anew, ▾ the recorded context fell, ◆ what is planned as of.",
-    "Sizes are estimates (bytes / 4) unless they say recorded. Drag with shift held to select text with the terminal.",
+    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
+    "< before this context, > after the point planned as of.",
+    "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point planned as of.",
+    "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
 )
 """What help says above the keys."""
 
@@ -58,33 +58,44 @@ def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:
 _FIRST = [
     # First, so that it stays in sight in a narrow footer.
     _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
-    _key("left_square_bracket", "turn(-1)", "turn", "turn-previous", "Go to the start of this or the last turn", "[ ]"),
+    _key(
+        "left_square_bracket",
+        "turn(-1)",
+        "turn",
+        "turn-previous",
+        "Go to the start of this or the previous turn",
+        "[ ]",
+    ),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
 ]
 _REST = [
-    _key("left", "value(-1)", "value", "value-less", "Lower the selected setting by a step", "←→"),
-    _key("right", "value(1)", "Raise value", "value-more", "Raise the selected setting by a step"),
-    _key("shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected setting by ten steps"),
-    _key("shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected setting by ten steps"),
+    _key("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
+    _key("right", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
+    _key(
+        "shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected parameter by ten steps"
+    ),
+    _key(
+        "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
+    ),
     _key("full_stop", "as_of", "as of", "as-of", "Plan as of the selected message; again: as of the end", "."),
     _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
-    _key("a", "apply", "apply", "apply", "Carry the plan out; the recording stays as it is", "a"),
-    _key("slash", "search", "find", "search", "Find a text anywhere in the session", "/"),
+    _key("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
+    _key("slash", "search", "search", "search", "Search the whole session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     _key("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
-    _key("u", "undo", "Undo", "undo", "Go back to before the last applied plan"),
-    _key("U,ctrl+r", "redo", "Redo", "redo", "Do again what was undone"),
-    _key("e", "export", "Export", "export", "Write the session to a file"),
-    _key("f", "filter", "Filter", "filter", "List only some rows: by kind, tool, verdict or size"),
-    _key("o", "sort", "Largest first", "sort", "List the largest first, or in the order of the file"),
-    _key("b", "breakdown", "Breakdown", "breakdown", "Where did it go: by category, tool and file"),
-    _key("m", "mark", "Mark result", "mark", "By hand: clear the selected result (policy manual)"),
-    _key("c", "cut", "Cut here", "cut", "By hand: summarise everything before the selected message (policy manual)"),
-    _key("p", "problems", "Problems", "problems", "Show what could not be read"),
+    _key("u", "undo", "Undo", "undo", "Undo the last applied plan"),
+    _key("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
+    _key("e", "export", "Export", "export", "Export to a new file"),
+    _key("f", "filter", "Filter", "filter", "Show only some rows: by category, tool, verdict or size"),
+    _key("o", "sort", "Sort", "sort", "Sort by size, or by place in the file"),
+    _key("b", "breakdown", "Breakdown", "breakdown", "Show tokens by category, tool, block and file"),
+    _key("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
+    _key("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
+    _key("p", "problems", "Problems", "problems", "List the records that could not be read"),
     _key("w", "window", "Window", "window", "Set the size of the context window"),
     _key("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
-    _key("y", "copy", "Copy", "copy", "Copy the selected message; on the settings, the command that does the same"),
-    _key("escape", "back", "Back", "back", "Stop reading, close what is open, list everything again"),
-    _key("q", "leave", "Quit", "leave", "Leave; asks once when a result was not exported"),
+    _key("y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"),
+    _key("escape", "back", "Back", "back", "Stop reading the session, close what is open, or show all rows"),
+    _key("q", "leave", "Quit", "leave", "Quit; asks first if a result is not exported"),
 ]

@@ -24,11 +24,11 @@ TITLES = 2_000
 """How many files are looked into for their titles."""
 
 EMPTY = """\
-No session was found on this machine.
+No sessions found on this machine.
 
-Name one on the command line:  context-tui SESSION
-or look at a sample:           context-tui demo"""
-NOTHING = "Nothing matches. Esc clears the filter."
+To open one by its path:  context-tui SESSION
+To open a sample:         context-tui demo"""
+NOTHING = "No session matches. Press esc to clear the filter."
 
 
 class PickerScreen(Screen[SessionInfo | None]):
@@ -44,10 +44,12 @@ class PickerScreen(Screen[SessionInfo | None]):
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the filter's own key, so that the footer tells it there too.
-        Binding("enter", "open", "open", priority=True, id="picker-open", tooltip="Open what the cursor is on"),
-        Binding("slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by words"),
-        Binding("escape", "leave", "clear", show=False, id="picker-leave", tooltip="Clear the filter, then leave"),
-        Binding("q", "dismiss", "quit", id="picker-quit", tooltip="Leave without a session"),
+        Binding("enter", "open", "open", priority=True, id="picker-open", tooltip="Open the selected session"),
+        Binding(
+            "slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by name, title or project"
+        ),
+        Binding("escape", "leave", "clear", show=False, id="picker-leave", tooltip="Clear the filter; again to quit"),
+        Binding("q", "dismiss", "quit", id="picker-quit", tooltip="Quit without opening a session"),
     ]
 
     class Titles(Message):

@@ -41,12 +41,12 @@ class PickerList(ScrollView, can_focus=True):
         "picker-list--cursor",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="The next session"),
-        Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="The session before"),
+        Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
+        Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
         Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),
         Binding("pageup", "page(-1)", "page up", show=False, id="picker-page-up", tooltip="One page up"),
-        Binding("home,g", "ends(False)", "first", show=False, id="picker-first", tooltip="The first session"),
-        Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="The last session"),
+        Binding("home,g", "ends(False)", "first", show=False, id="picker-first", tooltip="First session"),
+        Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="Last session"),
     ]
 
     cursor = reactive(-1, repaint=False)

@@ -18,7 +18,7 @@ from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 RAW_LENGTH = 4_000
 """Characters of a record that are shown; a broken line can be a whole file."""
 
-MISSING = "(the text of this record is not at hand)"
+MISSING = "(the text of this record cannot be shown)"
 
 
 class ProblemsScreen(ModalScreen[None]):
@@ -27,8 +27,8 @@ class ProblemsScreen(ModalScreen[None]):
     CSS_PATH = "problems.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "close", key_display="esc", id="problems-close", tooltip="Back"),
-        Binding("n", "jump(1)", "next", id="problems-next", tooltip="The next problem"),
-        Binding("p,N", "jump(-1)", "previous", id="problems-previous", tooltip="The problem before"),
+        Binding("n", "jump(1)", "next", id="problems-next", tooltip="Next problem"),
+        Binding("p,N", "jump(-1)", "previous", id="problems-previous", tooltip="Previous problem"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -69,6 +69,6 @@ class ProblemsScreen(ModalScreen[None]):
 
 
 NONE = """\
-Every record of this session is part of a message or a known side record.
+Every record of this session is part of a message or a metadata record.
 
-Lines that cannot be read, and records of an unknown kind, would be listed here with their place and text."""
+Records that cannot be read or understood are listed here, each with its place and text."""

@@ -102,14 +102,16 @@ class BreakdownView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="The row above"),
-        Binding("down,j", "move(1)", "Down", show=False, id="parts-down", tooltip="The row below"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="Row above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="parts-down", tooltip="Row below"),
         Binding("pageup", "move(-10)", "Page up", show=False, id="parts-page-up", tooltip="Ten rows up"),
         Binding("pagedown", "move(10)", "Page down", show=False, id="parts-page-down", tooltip="Ten rows down"),
-        Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="The first row"),
-        Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="The last row"),
-        Binding("enter", "choose", "Show these", id="parts-choose", tooltip="Filter the timeline by this, or go there"),
-        Binding("s", "order", "Size / file order", id="parts-order", tooltip="Largest first, or in file order"),
+        Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="First row"),
+        Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="Last row"),
+        Binding(
+            "enter", "choose", "Show these", id="parts-choose", tooltip="Show only these rows, or go to the message"
+        ),
+        Binding("s", "order", "Size / file order", id="parts-order", tooltip="Sort by size, or by place in the file"),
     ]
     cursor = reactive(0, repaint=False)
 

@@ -50,22 +50,22 @@ def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list
     real = sizes.suggested.by_category if sizes.suggested else None
     rows = [Row("by category", note="est. tokens", recorded="by recorded sizes" if real else "")]
     if not total:
-        rows.append(Row("nothing in this context"))
+        rows.append(Row("no messages in this context"))
     rows += _sorted(_categories(parts, total, real), by_size)
     if total and sizes.suggested and sizes.suggested.why:
-        rows.append(Row(f"by recorded sizes: cannot be said, {sizes.suggested.why}"))
+        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested.why}"))
     if parts.diagnosis:
-        rows.append(Row(f"koda would say: {parts.diagnosis}"))
+        rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _causes(sizes.fit) if sizes.fit else []
     tools = _sorted(_tools(facts, parts, total), by_size)
-    rows += [Row("by tool", note="est. tokens of results"), *(tools or [Row("no tool was called")])]
+    rows += [Row("by tool", note="est. tokens of results"), *(tools or [Row("no tool calls")])]
     largest = _sorted(offenders(context, total), by_size)
     rows += [Row("largest blocks", note="est. tokens"), *(largest or [Row("no blocks")])]
     reads = _sorted(_reads(facts, parts, total), by_size)
     return [
         *rows,
-        Row("lines read more than once", note="reads, est. tokens, and how many of these were there already"),
-        *(reads or [Row("no line was read twice")]),
+        Row("lines read more than once", note="reads, est. tokens, est. repeated tokens"),
+        *(reads or [Row("no line read more than once")]),
     ]
 
 
@@ -107,7 +107,7 @@ def _causes(fit: Fit) -> list[Row]:
 def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
     places = {name: place for place, name in enumerate(facts.tools)}
     for each in parts.by_tool:
-        name, calls = each.tool or "(its call is not here)", f"{each.calls:,} {'call' if each.calls == 1 else 'calls'}"
+        name, calls = each.tool or "(call not in the file)", f"{each.calls:,} {'call' if each.calls == 1 else 'calls'}"
         share = each.result_tokens / total if total else 0.0
         kind = "tool" if each.tool else ""
         yield places.get(each.tool, -1), Row(name, kind, each.tool, calls, each.result_tokens, share)

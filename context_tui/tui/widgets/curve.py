@@ -35,7 +35,7 @@ def curve_lines(
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     if min(tokens) == max(tokens):
-        words = f"tokens after do not depend on {name} here" if len(tokens) > 1 else "a single value"
+        words = f"{name} changes nothing here" if len(tokens) > 1 else "only one value"
         return [clip([(words, MUTED)], width)]
     numbers = [float(value) for value in values]
     here = nearest(numbers, float(current)) if current is not None else -1

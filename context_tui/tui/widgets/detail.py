@@ -38,8 +38,10 @@ class Detail(ReadingPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
         Binding("o", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
-        Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the setting"),
-        Binding("right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise it"),
+        Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the parameter"),
+        Binding(
+            "right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise the parameter"
+        ),
         Binding("escape", "close", "Back", show=False, id="detail-close", tooltip="Back to the timeline"),
     ]
 
@@ -107,7 +109,7 @@ class Detail(ReadingPane):
             self.post_message(self.Counted(runtime_sizes_of(session, job.checkpoint)))
 
         if self._subject and self._subject.session is session and not getattr(self.screen, "reading", False):
-            start_work(self, "runtime-sizes", "count what was believed", work)
+            start_work(self, "runtime-sizes", "compute the believed sizes", work)
 
     def on_detail_counted(self, event: Counted) -> None:
         """Show what was believed before the message that is read."""

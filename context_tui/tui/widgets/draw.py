@@ -7,7 +7,7 @@ painted. Runs enter widgets by :func:`content` only, where nothing is parsed as 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
@@ -27,6 +27,19 @@ _WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 def content(runs: Iterable[Run], ascii: bool = False) -> Content:
     """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
     return Content.assemble(*((text.translate(ASCII) if ascii else text, style) for text, style in runs))
+
+
+def choice_strip(labels: Mapping[str, str], chosen: str) -> Content:
+    """Choices side by side, the chosen one marked; a click calls the screen's ``choose`` with the name of one.
+
+    Args:
+        labels: what stands on each, by its name.
+    """
+    parts: list[Content | str] = []
+    for name, label in labels.items():
+        glyph, style = ("●", "bold $accent") if name == chosen else ("○", "")
+        parts += [Content.styled(f"{glyph} {label}", style).stylize(f"@click=screen.choose('{name}')"), "   "]
+    return Content.assemble(*parts)
 
 
 def cells(runs: Iterable[Run]) -> int:

@@ -126,7 +126,7 @@ def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -
         estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]
         estimate.append((f" of {size}", MUTED))
         if detail < 3 and level.ever:
-            estimate.append(("   nothing recorded here" if not short else "  none rec.", MUTED))
+            estimate.append(("   nothing recorded" if not short else "  none rec.", MUTED))
         return estimate
     over = level.recorded > level.window.tokens
     runs: list[Run] = [(f"{level.recorded:,}", f"bold {BAD}" if over else BOLD), (f" of {size} recorded", MUTED)]

@@ -45,7 +45,7 @@ class Outcome:
         return self.saved / self.before if self.before else 0.0
 
 
-_VERBS = {"clear": "clears", "truncate": "cuts short", "drop": "removes"}
+_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
 _kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
 
 
@@ -93,7 +93,7 @@ def result_parts(outcome: Outcome) -> list[list[Run]]:
     """The result in parts that stay together: what it does, tokens before and after, what is saved."""
     if not does(outcome):
         return [[("changes nothing: ", WARN), (outcome.reason or "no reason given", "")]]
-    waiting = " + the summary" if outcome.cut and outcome.summarises else ""
+    waiting = " + summary" if outcome.cut and outcome.summarises else ""
     return [
         [(does(outcome), BOLD)],
         [("est. ", MUTED), (f"{outcome.before:,} → ", ""), (f"{outcome.after:,}", BOLD), (waiting, MUTED)],
@@ -108,7 +108,7 @@ def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> l
     verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
     if not trigger.fires and first is not None:
-        where = f"first at message {first:,}, press\u00a0}}" if first >= 0 else "nowhere in this session"
+        where = f"first at message {first:,}, press\u00a0}}" if first >= 0 else "never in this session"
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
     # The colon is part of the run before it, as lines are broken between words of a run.
     runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]
@@ -137,9 +137,9 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
     if tokens:
         effects.append(f"{'+' if tokens > 0 else '−'}{plural(abs(tokens), 'token')}")
     if new.fires != old.fires:
-        effects.append("now it would fire" if new.fires else "it would no longer fire")
+        effects.append("would fire now" if new.fires else "would no longer fire")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
-    return [(f"{names}: ", ""), (", ".join(effects) or "no difference here", style)]
+    return [(f"{names}: ", ""), (", ".join(effects) or "no difference", style)]
 
 
 def _change(name: str, old: Any, new: Any) -> str:

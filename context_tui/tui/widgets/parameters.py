@@ -161,7 +161,7 @@ class ParameterPanel(Widget):
         if outcome:
             paragraphs.append([result_parts(outcome)])
         else:
-            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (trouble or "not known yet", "")]]])
+            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (trouble or "not computed yet", "")]]])
         if self._difference:
             paragraphs.append([[[("Δ ", MUTED), *self._difference]]])
         if plan:

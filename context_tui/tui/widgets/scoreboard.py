@@ -98,7 +98,7 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
 def heading(columns: Columns, width: int) -> list[Run]:
     """What stands in the columns."""
     words = "   " + "policy".ljust(columns.name)
-    words += "  fires"[: columns.fires].ljust(columns.fires) + "  would"[: columns.does].ljust(columns.does)
+    words += "  fires"[: columns.fires].ljust(columns.fires) + "  effect"[: columns.does].ljust(columns.does)
     words += "est. after".rjust(columns.after) if columns.after else ""
     return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
 
@@ -133,8 +133,8 @@ class Scoreboard(Widget, can_focus=True):
 
     DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "choose(-1)", "Policy above", show=False, id="score-up", tooltip="The policy above"),
-        Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="The policy below"),
+        Binding("up,k", "choose(-1)", "Policy above", show=False, id="score-up", tooltip="Policy above"),
+        Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="Policy below"),
     ]
 
     class Chosen(Message):

@@ -18,7 +18,7 @@ class SearchBar(Horizontal):
     """Asks for a text; hidden until it is wanted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop searching and close"),
+        Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop the search and close"),
         Binding("down", "step(1)", "Next", show=False, id="search-next", tooltip="Go to the next match"),
         Binding("up", "step(-1)", "Previous", show=False, id="search-previous", tooltip="Go to the previous match"),
     ]
@@ -44,7 +44,7 @@ class SearchBar(Horizontal):
     def compose(self) -> ComposeResult:
         """The prompt, the text, the count."""
         yield Static(Content("/"), id="search-prompt")
-        yield Input(id="search-text", placeholder="text anywhere in the session", compact=True)
+        yield Input(id="search-text", placeholder="search the whole session", compact=True)
         yield Static(Content(""), id="search-count")
 
     def open(self) -> None:

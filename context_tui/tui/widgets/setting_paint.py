@@ -88,7 +88,7 @@ def list_words(entries: Sequence[Entry], chosen: Sequence[str]) -> str:
     known = {entry.name for entry in entries}
     absent = sum(1 for name in chosen if name not in known)
     here = f"{len(chosen) - absent} of {len(entries)}"
-    return f"{here}, and {absent} not here" if absent else here
+    return f"{here}, {absent} not here" if absent else here
 
 
 @dataclass(frozen=True)
@@ -126,19 +126,19 @@ def _box(entry: Entry, ticked: bool, here: bool) -> list[Run]:
 def marks_words(value: Any) -> str:
     """What is marked by hand: how many, and which."""
     if not value:
-        return "nothing is marked"
+        return "none marked"
     return f"{len(value)}: " + ", ".join(":".join(map(str, mark)) for mark in value)
 
 
 def hint(control: Parameter, value: Any, error: str) -> list[Run]:
     """What the chosen setting is and may be, or what is wrong with the typed value."""
     if error:
-        return [("not taken: ", "bold $text-error"), (error, "$text-error")]
+        return [("invalid: ", "bold $text-error"), (error, "$text-error")]
     about = control.about
     if control.kind == "marks":
-        about = "mark results in the timeline; backspace forgets them"
+        about = "press m in the timeline to mark a result; backspace removes all marks"
     elif value is None and control.derived is not None and control.default is None:
-        about = f"not set, so {number(control.derived)} here: {about}"
+        about = f"not set, so {number(control.derived)}: {about}"
     words = control.range_words()
     return [(about, MUTED), *([(f" ({words})", MUTED)] if words else [])]
 

@@ -23,19 +23,18 @@ _TYPED = frozenset("0123456789.,_kKmM%")
 class SettingRows(Widget, can_focus=True):
     """One row a setting. Values are set here at once and corrected by the next ``show``: no key press gets lost."""
 
+    BINDING_GROUP_TITLE = "Parameters"
     DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="The setting above"),
-        Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="The setting below"),
+        Binding("up,k", "move(-1)", "Row", show=False, id="setting-up", tooltip="Parameter above"),
+        Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="Parameter below"),
         Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
         Binding("shift+left", "step(-10)", "Ten less", show=False, id="setting-ten-less", tooltip="Ten steps less"),
         Binding("shift+right", "step(10)", "Ten more", show=False, id="setting-ten-more", tooltip="Ten steps more"),
-        Binding(
-            ",".join("0123456789"), "type", "type", key_display="0–9", id="setting-type", tooltip="Begin an exact value"
-        ),
-        Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick a tool"),
-        Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Back to the default"),
+        Binding(",".join("0123456789"), "type", "type", key_display="0–9", id="setting-type", tooltip="Type a value"),
+        Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
+        Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
     ]
 
     class Set(Message):
@@ -125,7 +124,7 @@ class SettingRows(Widget, can_focus=True):
         """The rows, and below them what the chosen one is."""
         width = self.content_size.width
         if self.control is None or not width:
-            return content([("no settings", MUTED)])
+            return content([("no parameters", MUTED)])
         columns = self.columns
         rows, under, _ = self._split()
         hidden = len(lines_of(self.controls)) - self._top - len(rows)

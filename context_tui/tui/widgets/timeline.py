@@ -42,8 +42,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "message", key_display="↑↓", id="up", tooltip="Select the row above"),
         Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="Go up by a screenful"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="Go down by a screenful"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="One page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="One page down"),
         Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
         Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
         Binding(

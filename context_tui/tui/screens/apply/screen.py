@@ -63,22 +63,22 @@ class ApplyScreen(ModalScreen[Session | None]):
     CSS_PATH = "apply.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (76, "-wide")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "begin", "send", id="apply-begin", tooltip="Send the head, and have the summary written"),
+        Binding("enter", "begin", "send", id="apply-begin", tooltip="Send the messages; the model writes the summary"),
         Binding("enter", "why", "", show=False, id="apply-why"),
-        Binding("a", "accept", "accept", id="apply-accept", tooltip="Make the new session with this summary"),
-        Binding("e", "edit", "edit", id="apply-edit", tooltip="Change the summary by hand"),
-        Binding("r", "retry", "retry", id="apply-retry", tooltip="Have it written once more"),
-        Binding("s", "next_summarizer", "summarizer", id="apply-summarizer", tooltip="Extract, or a model"),
-        Binding("m", "mask", "mask", id="apply-mask", tooltip="Mask suspected secrets, or send them"),
-        Binding("n", "model", "model", id="apply-model", tooltip="Name another model"),
-        Binding("u", "url", "server", id="apply-url", tooltip="Name another server (base URL)"),
+        Binding("a", "accept", "accept", id="apply-accept", tooltip="Apply the plan with this summary"),
+        Binding("e", "edit", "edit", id="apply-edit", tooltip="Edit the summary"),
+        Binding("r", "retry", "retry", id="apply-retry", tooltip="Write the summary again"),
+        Binding("s", "next_summarizer", "summarizer", id="apply-summarizer", tooltip="Choose the next summarizer"),
+        Binding("m", "mask", "mask", id="apply-mask", tooltip="Mask suspected secrets, or send them unmasked"),
+        Binding("n", "model", "model", id="apply-model", tooltip="Set the model"),
+        Binding("u", "url", "server", id="apply-url", tooltip="Set the server (base URL)"),
         *(
             Binding(str(n), f"choose('{kind}')", kind, show=False, id=f"apply-{kind}", tooltip=f"Summarise by {kind}")
             for n, kind in enumerate(KINDS, 1)
         ),
-        Binding("escape", "cancel", "cancel", id="apply-cancel", tooltip="Stop the summary that is being written"),
+        Binding("escape", "cancel", "cancel", id="apply-cancel", tooltip="Stop writing the summary"),
         Binding("escape", "finish", "finish editing", id="apply-finish", tooltip="Keep the edited summary"),
-        Binding("escape", "close", "close", id="apply-close", tooltip="Close; a draft is kept"),
+        Binding("escape", "close", "close", id="apply-close", tooltip="Close; drafts are kept"),
     ]
 
     def __init__(
@@ -128,8 +128,8 @@ class ApplyScreen(ModalScreen[Session | None]):
             return
         if self._shared:
             self._drafts = vars(self.app).setdefault("drafts", {})
-        self.query_one("#apply-head").border_title = "head"
-        self.query_one("#apply-editor").border_title = "summary, edited by hand"
+        self.query_one("#apply-head").border_title = "to be summarised"
+        self.query_one("#apply-editor").border_title = "summary, editing"
         self._choose(last_kind(self._drafts, self._key, self.kind))
         self.query_one("#apply-head").focus()
         self.run_worker(self._read(), group="read", exit_on_error=False)
@@ -138,7 +138,7 @@ class ApplyScreen(ModalScreen[Session | None]):
         try:
             self.prepared = await run_in_thread(lambda job: _prepared(self.plan))
         except (Error, OSError, ValueError) as error:
-            self._set_status(f"✗ the head cannot be read: {error}", "error")
+            self._set_status(f"✗ the messages cannot be read: {error}", "error")
             return
         self.phase = Phase.READY
         self._show_head()
@@ -203,7 +203,7 @@ class ApplyScreen(ModalScreen[Session | None]):
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(texts.head_parts(self.plan, self.prepared))
             hidden = self.prepared.masked and self.prepared.secrets(self.kind)
-            pane.border_subtitle = "with secrets masked" if hidden else None
+            pane.border_subtitle = "secrets masked" if hidden else None
 
     def _refresh_all(self) -> None:
         """Bring every line up to date with the state."""
@@ -234,17 +234,18 @@ class ApplyScreen(ModalScreen[Session | None]):
     def _waiting(self) -> str:
         """What the pane of the summary says before there is one."""
         if isinstance(self.chosen, SummarizerError):
-            first = f"{self.kind} cannot be asked: {self.chosen}. Or choose another summarizer with s."
+            first = f"Cannot use {self.kind}: {self.chosen}. Or press s for another summarizer."
             return sanitize("\n\n".join(filter(None, (first, texts.kept(self._kept)))))
         if self.phase is Phase.READING:
-            return "Reading the head…"
+            return "Reading the messages…"
         host = self.chosen.endpoints[0].destination if self.chosen.endpoints else ""
         if not host:
-            text = f"{self._cancelled}; enter writes it again." if self._cancelled else "Enter writes it."
+            text = "Press enter to write the summary."
+            text = f"{self._cancelled}. {text}" if self._cancelled else text
         elif self._cancelled:
-            text = f"{self._cancelled}; the head was sent to {host}. Enter sends it again."
+            text = f"{self._cancelled}; the messages were sent to {host}. Press enter to send them again."
         else:
-            text = f"Nothing has been sent. Enter sends the head to {host}."
+            text = f"Nothing has been sent. Press enter to send the messages to {host}."
         return sanitize("\n\n".join(filter(None, (text, texts.kept(self._kept)))))
 
     @property
@@ -289,7 +290,7 @@ class ApplyScreen(ModalScreen[Session | None]):
 
     def action_model(self) -> None:
         """Ask for the name of a model."""
-        hint = f"as {self.kind} servers know it"
+        hint = "The name that the server knows; empty for the default"
         self.app.push_screen(InputPrompt("Model", hint, self._summarizer.model), self._named_model)
 
     def _named_model(self, name: str | None) -> None:
@@ -299,7 +300,7 @@ class ApplyScreen(ModalScreen[Session | None]):
 
     def action_url(self) -> None:
         """Ask for the address of a server."""
-        hint = "like http://localhost:8080; empty for the usual one"
+        hint = "As in http://localhost:8080; empty for the default"
         self.app.push_screen(InputPrompt("Server", hint, self._summarizer.base_url), self._named_url)
 
     def _named_url(self, url: str | None) -> None:
@@ -325,7 +326,7 @@ class ApplyScreen(ModalScreen[Session | None]):
 
     def action_why(self) -> None:
         """Say why nothing can be asked."""
-        self._set_status(f"✗ nothing to send to: {self.chosen}", "error")
+        self._set_status(f"✗ {self.chosen}", "error")
 
     def action_retry(self) -> None:
         """Have it written once more; the draft stays until the new one is there."""
@@ -377,9 +378,9 @@ class ApplyScreen(ModalScreen[Session | None]):
     def _failed(self, error: SummarizerError) -> None:
         self.phase = Phase.FAILED
         partial = getattr(error, "partial", "")
-        parts = [Part("No summary; the session is as it was.", "heading")]
+        parts = [Part("No summary; the session is unchanged.", "heading")]
         if partial:
-            parts += [Part("\nwhat had come until then:", "muted"), Part(partial, "muted")]
+            parts += [Part("\nreceived before the failure:", "muted"), Part(partial, "muted")]
         self.query_one("#apply-summary", ReadingPane).show(parts)
         self._name_summary("summary")
         self._set_status(f"✗ {error}", "error")
@@ -390,13 +391,13 @@ class ApplyScreen(ModalScreen[Session | None]):
         if self._writer:
             self._writer.cancel()
         self.phase = Phase.READY
-        seconds = f"cancelled after {time.monotonic() - self._started:.0f} s"
+        seconds = f"Cancelled after {time.monotonic() - self._started:.0f} s"
         if self.draft:
             self._done()
         else:
             self._cancelled = seconds
             self._refresh_all()
-        self._set_status(f"{seconds}; the session is as it was")
+        self._set_status(f"{seconds}; the session is unchanged")
 
     def action_close(self) -> None:
         """Close without a result; a draft is kept."""
@@ -412,7 +413,7 @@ class ApplyScreen(ModalScreen[Session | None]):
             editor.text = sanitize(self.draft.text)
             self._refresh_all()
             editor.focus()
-            self._set_status("esc when it is done; ctrl+z takes back")
+            self._set_status("Press esc to finish, ctrl+z to undo")
 
     def action_finish(self) -> None:
         """Keep the edited summary, and check it again."""
@@ -430,7 +431,7 @@ class ApplyScreen(ModalScreen[Session | None]):
         wrong = blocking_checks(_checks(self.prepared, draft))
         if wrong and not self._warned:
             self._warned = True
-            self._set_status(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it all the same", "error")
+            self._set_status(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it anyway", "error")
             return
         try:
             self.dismiss(apply(self.session, self.plan, draft.text))

@@ -16,7 +16,8 @@ from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counte
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 from context_tui.tui.screens.apply.drafts import Draft
-from context_tui.tui.text import result_text
+from context_tui.tui.text import plural, result_text
+from context_tui.tui.widgets.draw import choice_strip
 from context_tui.tui.widgets.reading_pane import Part
 
 BLOCK_LENGTH = 4_000
@@ -29,19 +30,16 @@ def title(plan: Plan) -> str:
     if not head:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
-    which = f"messages {head[0]} to {head[-1]}" if len(head) > 1 else f"message {head[0]}"
+    which = f"messages {head[0]:,} to {head[-1]:,}" if len(head) > 1 else f"message {head[0]:,}"
     kept = len(plan.context) - plan.messages_dropped
-    return f"{plan.policy}: {which}, est. {tokens:,} tokens → a summary; {kept:,} kept"
+    return f"{plan.policy}: summarise {which}, est. {plural(tokens, 'token')}; keep {plural(kept, 'message')}"
 
 
 def choices(kind: str) -> Content:
     """The summarizers, with the chosen one marked; a click chooses."""
-    parts: list[Any] = ["by  "]
-    for number, each in enumerate(KINDS, 1):
-        mark = "●" if each == kind else "○"
-        text = Content.styled(f"{mark} {number} {each}", "bold $accent" if each == kind else "")
-        parts += [text.stylize(f"@click=screen.choose('{each}')"), "   "]
-    return Content.assemble(*parts)
+    return Content.assemble(
+        "summarizer  ", choice_strip({each: f"{n} {each}" for n, each in enumerate(KINDS, 1)}, kind)
+    )
 
 
 def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> str:
@@ -49,16 +47,16 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
     if isinstance(chosen, SummarizerError):
         return sanitize_line(f"✗ {chosen}")
     if not chosen.endpoints:
-        return "extract: quotations picked by rules, here; nothing is sent"
+        return "extract: quotations picked by rules on this machine; nothing is sent"
     much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
-    then = "".join(f", else {other.model}" for other in chosen.endpoints[1:])
+    then = "".join(f", fallback {other.model}" for other in chosen.endpoints[1:])
     return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
 def secrets(prepared: Prepared | None, kind: str) -> str:
     """The suspected secrets and whether they are masked."""
     if prepared is None:
-        return "reading the head…"
+        return "reading the messages…"
     found = prepared.secrets(kind)
     if not found:
         return "no suspected secrets"
@@ -97,11 +95,8 @@ def written_by(draft: Draft) -> str:
 
 def kept(drafts: Sequence[Draft]) -> str:
     """Where the summaries are that were written before and are not shown."""
-    names = [
-        f"the {'edited ' if each.edited else ''}summary by {each.kind} ({KINDS.index(each.kind) + 1})"
-        for each in drafts
-    ]
-    return f"Kept: {', '.join(names)}." if names else ""
+    names = [f"{each.kind}{', edited' if each.edited else ''} (press {KINDS.index(each.kind) + 1})" for each in drafts]
+    return f"Other drafts: {'; '.join(names)}." if names else ""
 
 
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:

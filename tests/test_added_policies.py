@@ -9,12 +9,13 @@ import sys
 import tomllib
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import context_tui as ct
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, Guarded
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
 ROOT = Path(__file__).parents[1]
@@ -169,3 +170,18 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
     assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons
     reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "mumbles")["verdicts"]}
     assert "kept: policy mumbles failed: its reason is int, not a Kept" in reasons
+
+
+def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
+    odd = SimpleNamespace(
+        name="odd",
+        curve=lambda *args: ["x"],
+        derived=lambda *args: "x",
+        believed=lambda *args: "x",
+        hint=lambda *args: 7,
+    )
+    guarded, none = Guarded(cast(Any, odd)), cast(Any, None)
+    assert guarded.derived("n", none, none, none) is None and guarded.believed(none) is None
+    assert guarded.hint(none) == ""
+    with pytest.raises(ct.PlanError, match="policy odd failed: its curve is not a number for each value"):
+        guarded.curve(none, none, none, "n", [1])

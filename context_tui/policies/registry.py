@@ -63,19 +63,22 @@ class Guarded:
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Its curve."""
-        return self._safely(self._policy.curve, context, params, state, name, values)
+        sizes: object = self._safely(self._policy.curve, context, params, state, name, values)
+        if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
+            raise PlanError(f"policy {self._policy.name} failed: its curve is not a number for each value")
+        return sizes
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
-        return self._quietly(self._policy.derived, name, params, context, state)
+        return self._quietly(int, self._policy.derived, name, params, context, state)
 
     def believed(self, state: RuntimeState) -> Belief | None:
         """What it believes; nothing where that fails."""
-        return self._quietly(self._policy.believed, state)
+        return self._quietly(Belief, self._policy.believed, state)
 
     def hint(self, context: Context) -> str:
         """Its hint; nothing where that fails."""
-        return self._quietly(self._policy.hint, context) or ""
+        return self._quietly(str, self._policy.hint, context) or ""
 
     def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
         """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
@@ -90,11 +93,12 @@ class Guarded:
             raise PlanError(f"policy {self._policy.name} failed: {words}")
         return answer
 
-    def _quietly(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def _quietly(self, kind: type[T], ask: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            return self._safely(ask, *args, **kwargs)
+            answer: object = self._safely(ask, *args, **kwargs)
         except PlanError:
             return None
+        return answer if isinstance(answer, kind) else None
 
     def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:

@@ -9,12 +9,13 @@ import sys
 import tomllib
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import context_tui as ct
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, Guarded
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
 ROOT = Path(__file__).parents[1]
@@ -128,9 +129,18 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped=(range(9999),))"),
         ("quiet", "runtime = 'quiet'; believed = hint = derived = lambda self, *args: 1 // 0"),
         ("talks", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 1 // 0)"),
+        ("mumbles", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 7)"),
+        ("exits", "def plan(self, context, params, state): raise SystemExit(9)"),
+        ("shouts", "def plan(self, context, params, state): raise ValueError('x' * 9_000)"),
+        ("saves", "def plan(self, context, params, state): return replace(made(self), saved='x')"),
+        ("reports", "def plan(self, context, params, state): return replace(made(self), report={'a': object()})"),
+        ("changes", "def plan(self, context, params, state): return replace(made(self), changes={1: 7})"),
+        ("digs", "def plan(self, context, params, state): return replace(made(self), changes={-1: removal('digs')})"),
+        ("poses", "def plan(self, context, params, state): return replace(made(self), policy='manual')"),
     ):
         source = f"""\
             from dataclasses import replace
+            from context_tui.compaction.changes import removal
             from context_tui.compaction.plan import Plan
             from sliding_window import SlidingWindow
 
@@ -145,9 +155,33 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         "judges": "policy judges failed: its trigger is bool, not a Trigger",
         "fires": "policy fires failed: KeyError: 'x'",
         "reaches": "reaches: its plan reaches outside the context of 168 messages",
+        "exits": "policy exits failed: SystemExit: 9",
+        "shouts": f"policy shouts failed: ValueError: {'x' * 187}…",
+        "saves": "policy saves failed: what its plan saved is no number",
+        "reports": "policy reports failed: the report of its plan is not numbers by name",
+        "changes": "policy changes failed: the changes of its plan are not Change by block row",
+        "digs": "policy digs failed: the changes of its plan are not Change by block row",
+        "poses": "policy poses failed: its plan is of another policy or context",
     }
     for name, words in said.items():
         assert run(site, "plan", SAMPLE, "-P", name)[::2] == (2, f"context-tui: {words}\n")
     assert "quiet" not in json.dumps(report(site, "inspect", SAMPLE, "--messages")), "what it believes is left out"
     reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "talks")["verdicts"]}
     assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons
+    reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "mumbles")["verdicts"]}
+    assert "kept: policy mumbles failed: its reason is int, not a Kept" in reasons
+
+
+def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
+    odd = SimpleNamespace(
+        name="odd",
+        curve=lambda *args: ["x"],
+        derived=lambda *args: "x",
+        believed=lambda *args: "x",
+        hint=lambda *args: 7,
+    )
+    guarded, none = Guarded(cast(Any, odd)), cast(Any, None)
+    assert guarded.derived("n", none, none, none) is None and guarded.believed(none) is None
+    assert guarded.hint(none) == ""
+    with pytest.raises(ct.PlanError, match="policy odd failed: its curve is not a number for each value"):
+        guarded.curve(none, none, none, "n", [1])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar, cast
 
+from context_tui.compaction.changes import Change, Changes
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
@@ -14,6 +15,7 @@ from context_tui.plugins import Plugins
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+from context_tui.session.limits import short
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,11 +57,16 @@ class Guarded:
         """Its plan."""
         plan = self._of(Plan, "plan", self._safely(self._policy.plan, context, params, state))
         self._of(Trigger, "trigger", plan.trigger)
+        if wrong := _wrong_with_plan(plan, self._policy.name, context):
+            raise PlanError(f"policy {self._policy.name} failed: {wrong}")
         return replace(plan, kept=lambda position, block: self._kept(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Its curve."""
-        return self._safely(self._policy.curve, context, params, state, name, values)
+        sizes: object = self._safely(self._policy.curve, context, params, state, name, values)
+        if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
+            raise PlanError(f"policy {self._policy.name} failed: its curve is not a number for each value")
+        return sizes
 
     def runs(self, params: Any) -> Sequence[str]:
         """The policies that it runs."""
@@ -67,20 +74,20 @@ class Guarded:
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
-        return self._quietly(self._policy.derived, name, params, context, state)
+        return self._quietly(int, self._policy.derived, name, params, context, state)
 
     def believed(self, state: RuntimeState) -> Belief | None:
         """What it believes; nothing where that fails."""
-        return self._quietly(self._policy.believed, state)
+        return self._quietly(Belief, self._policy.believed, state)
 
     def hint(self, context: Context) -> str:
         """Its hint; nothing where that fails."""
-        return self._quietly(self._policy.hint, context) or ""
+        return self._quietly(str, self._policy.hint, context) or ""
 
     def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
         """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
         try:
-            return self._safely(plan.kept, position, block)
+            return self._of(Kept, "reason", self._safely(plan.kept, position, block))
         except PlanError as error:
             return Kept(Code.KEPT, str(error))
 
@@ -90,19 +97,38 @@ class Guarded:
             raise PlanError(f"policy {self._policy.name} failed: {words}")
         return answer
 
-    def _quietly(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def _quietly(self, kind: type[T], ask: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            return self._safely(ask, *args, **kwargs)
+            answer: object = self._safely(ask, *args, **kwargs)
         except PlanError:
             return None
+        return answer if isinstance(answer, kind) else None
 
     def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return ask(*args, **kwargs)
         except PlanError:
             raise
-        except Exception as error:
-            raise PlanError(f"policy {self._policy.name} failed: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            words = short(f"{type(error).__name__}: {error}")
+            raise PlanError(f"policy {self._policy.name} failed: {words}") from error
+
+
+def _wrong_with_plan(plan: Plan, name: str, context: Context) -> str:
+    """What keeps a plan of another package from being told and carried out; empty when nothing does."""
+    if plan.policy != name or plan.context is not context:
+        return "its plan is of another policy or context"
+    if not (plan.saved is None or isinstance(plan.saved, int)):
+        return "what its plan saved is no number"
+    report: list[tuple[object, object]] = [*(plan.report or {}).items()]
+    if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):
+        return "the report of its plan is not numbers by name"
+    # Changes of our own kind are made from one another; all of them would be tens of thousands.
+    given = {} if isinstance(plan.changes, Changes) else plan.changes
+    rows = range(len(context.facts.kind))
+    if not all(row in rows and isinstance(change, Change) for row, change in given.items()):
+        return "the changes of its plan are not Change by block row"
+    return ""
 
 
 POLICIES: Plugins[Policy] = Plugins(

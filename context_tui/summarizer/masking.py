@@ -13,6 +13,7 @@ from context_tui.summarizer.secrets import find, kind_of_named, mask_text
 _IDENTIFIERS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
 _DATA = frozenset({"input", "input_schema", "parameters"})  # below these, any JSON: an ``id`` is a value like others
 _OF_NAME = frozenset({"default", "const", "example", "examples", "enum", "value"})  # values of what stands above them
+_CHOICES = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the same value
 _IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
 _DEPTH = 100  # deeper than this, JSON is masked as the text that it is
@@ -60,9 +61,10 @@ class _Masker:
         value = fields[key]
         if key in _IDENTIFIERS and not data and isinstance(value, str):
             return self._identifier(value)
-        if key in _OF_NAME:
+        if (lower := key.lower()) in _OF_NAME or lower in _CHOICES:
             # What ``{"name": "DB_PASSWORD", "value": "…"}`` says, and the default of a property called ``password``.
-            called = fields.get("name") or fields.get("key") if key == "value" else None
+            names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
+            called = next((fields[each] for each in names if fields.get(each)), None)
             key = called if isinstance(called, str) else name or key
         return self.value(value, key, data or key in _DATA, depth + 1)
 

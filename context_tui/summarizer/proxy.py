@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
@@ -63,6 +64,7 @@ def _checked(name: str, url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
+    host = host.removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     address = _address(host)
@@ -70,9 +72,15 @@ def _is_loopback(host: str) -> bool:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is; also one as systems still take it (``127.1``), or as IPv6 wraps it."""
     try:
-        return ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host)
+        return getattr(address, "ipv4_mapped", None) or address
     except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
         return None
 
 

@@ -119,7 +119,7 @@ def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
 def _checked_url(url: str) -> str:
     try:
         parts = urlsplit(url.strip())
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         valid = False
         parts = urlsplit("")
@@ -127,7 +127,7 @@ def _checked_url(url: str) -> str:
         raise SummarizerError(
             "the base URL contains a user or a password; remove it, and set the key in the environment"
         )
-    if not valid or not url.isprintable() or " " in url.strip():
+    if not valid or not url.isprintable() or " " in url.strip() or "\\" in url:
         raise SummarizerError(f"invalid base URL {url!r}; use one like http://localhost:8080")
     return url.strip()
 

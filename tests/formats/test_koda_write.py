@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from context_tui.compaction.apply import apply
+from context_tui.errors import Error
 from context_tui.exporting import export
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import open_session
@@ -108,3 +109,15 @@ def test_a_recorded_summary_stays_one(name: str, tmp_path: Path) -> None:
     again = open_session(tmp_path / "out.json")
     assert done.losses == []
     assert (len(again), again.turns, measures(again)) == (3, 1, measures(session)[1:])
+
+
+def test_a_full_disk_is_told_of_the_file_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("context_tui.formats.koda.write.sqlite3.connect", full)
+    out = tmp_path / "out.db"
+    with pytest.raises(Error) as caught:
+        export(from_messages([{"role": "user", "content": "Hello."}]), out, "koda")
+    assert str(caught.value).startswith(f"{out}: cannot be written: database or disk is full; nothing was kept")
+    assert not any(tmp_path.iterdir())

@@ -188,3 +188,17 @@ def test_no_secret_is_left_in_any_json(value: Any) -> None:
     text = json.dumps(masked)
     assert TOKEN not in text and OTHER not in text
     assert (counts == {}) == (masked == value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"Key": "DB_PASSWORD", "Value": "hunter2Zebra!"},
+        {"env": [{"Name": "DB_PASSWORD", "Value": "hunter2Zebra!"}]},
+        {"properties": {"password": {"anyOf": [{"const": "hunter2Zebra!"}, {"type": "null"}]}}},
+        {"properties": {"passwords": {"type": "array", "items": {"oneOf": [{"enum": ["hunter2Zebra!"]}]}}}},
+    ],
+)
+def test_the_name_of_a_value_may_stand_beside_it_or_above_a_choice(given: Any) -> None:
+    masked, counts = mask({"input": given})
+    assert "hunter2" not in json.dumps(masked) and counts == {"password": 1}

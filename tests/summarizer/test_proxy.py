@@ -73,3 +73,10 @@ def test_the_password_of_a_proxy_is_not_shown() -> None:
     assert endpoint.destination == "api.openai.com through the proxy proxy.test:3128"
     assert "hush" not in repr(endpoint) + str(endpoint.proxy)
     assert Endpoint("openai", "http://x.test", "m").destination == "x.test"
+
+
+@pytest.mark.parametrize(
+    "host", ["127.1", "2130706433", "0x7f.1", "localhost.", "[::ffff:127.0.0.1]", "api.localhost."]
+)
+def test_this_machine_by_any_of_its_names(host: str) -> None:
+    assert proxy_for(f"http://{host}:8080", {"ALL_PROXY": "http://proxy:3128"}) is None

@@ -169,3 +169,9 @@ def test_the_key_is_never_shown() -> None:
     assert not hasattr(key, "__dict__")
     assert copy.copy(endpoint) is not None
     assert endpoint.redacted(f"bad {SECRET}!") == "bad [key]!"
+
+
+@pytest.mark.parametrize("url", ["http://host:0", "http://evil.test\\.localhost"])
+def test_a_port_or_a_host_that_cannot_be(url: str) -> None:
+    with pytest.raises(SummarizerError, match="invalid base URL"):
+        resolve("openai", base_url=url, environ={"CONTEXT_TUI_CONFIG": "/nowhere"})

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from context_tui.errors import Error
 from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import body_as_text, tell_injected
 from context_tui.losses import Losses
@@ -61,7 +60,7 @@ def write_database(session: Session, path: Path) -> Losses:
         What koda has no place for.
 
     Raises:
-        Error: the database cannot be written.
+        OSError: the database cannot be written.
     """
     losses = Losses()
     system = session.content.system()
@@ -86,7 +85,7 @@ def write_database(session: Session, path: Path) -> Losses:
             )
             database.executemany(_INSERT, [_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
-        raise Error(f"{path}: cannot be written: {error}") from None
+        raise OSError(str(error)) from None  # as of any file: told of the one that was named
     return losses
 
 

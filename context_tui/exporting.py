@@ -69,7 +69,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(writable_formats())}")
     check_place(session, out, force)
-    made = exportable(session, _unchanged(session), form.refuses if form.is_request else None)
+    made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
         raise ExportError(f"no messages to write{_and_why(made.notes)}; choose another point or policy")
     try:
@@ -168,20 +168,20 @@ def _same(source: Path, out: Path) -> bool:
         return False
 
 
-def _unchanged(session: Session) -> list[Message]:
+def _messages_as_read(session: Session) -> list[Message]:
     """The session's messages, read now, when they still measure what they did when it was opened.
 
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
     _check_input(session)
-    changed = _changed(session)
+    changed = _changed_error(session)
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
-        measured = facts_of(recorded)
+        read = facts_of(recorded)
         for number, index in enumerate(context.order):
-            if _measures(measured, number) != _measures(session.facts, index):
+            if _measures(read, number) != _measures(session.facts, index):
                 raise changed
         return session.messages_of(context) if context.replaced else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -199,10 +199,10 @@ def _check_input(session: Session) -> None:
     except UnreadableSession as error:
         raise ExportError(f"{error}; nothing was written") from None
     if not same:
-        raise _changed(session)
+        raise _changed_error(session)
 
 
-def _changed(session: Session) -> ExportError:
+def _changed_error(session: Session) -> ExportError:
     return ExportError(f"{recording_of(session).info.path}: has changed since it was read; open it again")
 
 

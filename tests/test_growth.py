@@ -23,7 +23,7 @@ from context_tui.cli.inspect import report_of
 from context_tui.compaction import tool_pairing
 from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import records, siblings
-from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader, objects_on
@@ -272,7 +272,7 @@ def test_reading_stops_when_its_time_is_over(
 
 def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, counted, clock = growth.copies(200, tmp_path), Counter[str](), Clock()
-    counting(monkeypatch, LinesContent, "line", counted)
+    counting(monkeypatch, ClaudeCodeContent, "line", counted)
     for module in ("claude_code.scan", "kit.lines"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", SimpleNamespace(perf_counter=clock.now))
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
@@ -321,13 +321,13 @@ def test_a_line_that_is_too_large_is_a_problem_and_never_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[int] = []
-    decode = records.decode
+    decode = records.parse_line
 
     def counted(line: bytes) -> Any:
         decoded.append(len(line))
         return decode(line)
 
-    monkeypatch.setattr("context_tui.formats.claude_code.records.decode", counted)
+    monkeypatch.setattr("context_tui.formats.claude_code.records.parse_line", counted)
     path = with_long_line(tmp_path, LARGEST + 1)
     session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
     assert [(problem.where, problem.what) for problem in session.facts.problems] == [

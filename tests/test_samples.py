@@ -91,7 +91,7 @@ def test_every_record_is_accounted_for(name: str) -> None:
     session = ct.open_session(FOLDER / name)
     kinds = Counter(session.facts.record_kind)
     assert session.info.format == FORMAT[name]
-    found = (kinds[RecordKind.MESSAGE], kinds[RecordKind.SIDE], kinds[RecordKind.PROBLEM])
+    found = (kinds[RecordKind.MESSAGE], kinds[RecordKind.METADATA], kinds[RecordKind.PROBLEM])
     assert (len(session), *found) == RECORDS[name]
     assert len(session.to_messages()) == len(session.context_at())
 

@@ -64,7 +64,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         "records": {
             "total": len(facts.record_kind),
             "messages": kinds[RecordKind.MESSAGE],
-            "side": kinds[RecordKind.SIDE],
+            "side": kinds[RecordKind.METADATA],
             "problems": kinds[RecordKind.PROBLEM],
         },
         "problems": [{"where": problem.where, "what": problem.what} for problem in facts.problems],

@@ -28,7 +28,7 @@ class RecordKind(IntEnum):
     """What became of a record: these three counts add up to the number of records."""
 
     MESSAGE = 0
-    SIDE = 1
+    METADATA = 1
     PROBLEM = 2
 
 

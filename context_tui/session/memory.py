@@ -7,7 +7,7 @@ from typing import Any
 
 from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.session import Message, Session, SessionInfo
-from context_tui.session.shape import checked
+from context_tui.session.validation import checked
 
 
 def blocks_in(message: Message) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from tests.formats.recordings import Recording, call, every, result, scanned, sh
 def counts(session: Session) -> list[int]:
     """Message, side and problem records, which add up."""
     kinds = list(session.facts.record_kind)
-    return [kinds.count(int(kind)) for kind in (RecordKind.MESSAGE, RecordKind.SIDE, RecordKind.PROBLEM)]
+    return [kinds.count(int(kind)) for kind in (RecordKind.MESSAGE, RecordKind.METADATA, RecordKind.PROBLEM)]
 
 
 def injected(session: Session) -> list[list[bool]]:

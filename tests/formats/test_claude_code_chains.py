@@ -19,7 +19,7 @@ from tests.formats.recordings import Recording, call, result, shape, text, usage
 
 def kinds(session: Session) -> list[int]:
     found = list(session.facts.record_kind)
-    return [found.count(int(kind)) for kind in (RecordKind.MESSAGE, RecordKind.SIDE, RecordKind.PROBLEM)]
+    return [found.count(int(kind)) for kind in (RecordKind.MESSAGE, RecordKind.METADATA, RecordKind.PROBLEM)]
 
 
 # -- rewinds

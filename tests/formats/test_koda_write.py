@@ -119,5 +119,5 @@ def test_a_full_disk_is_told_of_the_file_that_was_named(tmp_path: Path, monkeypa
     out = tmp_path / "out.db"
     with pytest.raises(Error) as caught:
         export(from_messages([{"role": "user", "content": "Hello."}]), out, "koda")
-    assert str(caught.value).startswith(f"{out}: cannot be written: database or disk is full; nothing was kept")
+    assert str(caught.value).startswith(f"{out}: cannot be written: database or disk is full; nothing was written")
     assert not any(tmp_path.iterdir())

@@ -48,7 +48,7 @@ def test_a_request(tmp_path: Path) -> None:
     ]
     assert facts.tools_bytes == len(json.dumps(tools, separators=(",", ":")))
     assert (facts.model, session.window.tokens, session.window.source) == ("gpt-4o", 64_000, "file")
-    assert Counter(facts.record_kind) == {RecordKind.SIDE: 2, RecordKind.MESSAGE: 6}
+    assert Counter(facts.record_kind) == {RecordKind.METADATA: 2, RecordKind.MESSAGE: 6}
     assert session.turns == 2
     assert session.to_messages() == [
         {"role": "user", "content": [{"type": "text", "text": "Compare a and b."}]},

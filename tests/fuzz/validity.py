@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.jsontext import nested_deeper
 from context_tui.session.limits import LATEST_MS, MAX_DEPTH, MOST_TOKENS, NAME_LENGTH
@@ -31,7 +31,7 @@ def invalid(session: Session) -> Iterator[str]:
     yield from _contexts(facts)
     yield from _info(session)
     yield from _content(session)
-    if isinstance(session.content, LinesContent):
+    if isinstance(session.content, ClaudeCodeContent):
         yield from _covered(session.content)
 
 
@@ -170,7 +170,7 @@ def _block(block: Any) -> Iterator[str]:
         yield f"the source of an image is {str(block.get('source'))[:80]}"
 
 
-def _covered(content: LinesContent) -> Iterator[str]:
+def _covered(content: ClaudeCodeContent) -> Iterator[str]:
     """Every byte of a file of lines that is no blank is part of exactly one record."""
     facts, data, at = content.facts, bytes(content.file.data), 0
     for place, length in sorted(zip(facts.record_place, facts.record_length, strict=True)):

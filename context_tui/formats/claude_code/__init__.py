@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.places import kept, resume_command, title_of
-from context_tui.formats.claude_code.records import SIDE_TYPES, decode
+from context_tui.formats.claude_code.records import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
-_OWN_TYPES = SIDE_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
+_OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
 
 
 class ClaudeCodeFormat(Format):
@@ -31,7 +31,7 @@ class ClaudeCodeFormat(Format):
             if not line.strip():
                 continue
             try:
-                record = decode(line)
+                record = parse_line(line)
             except ValueError:
                 continue
             if record.uuid and record.sessionId and record.type:

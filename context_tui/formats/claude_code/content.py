@@ -10,7 +10,7 @@ from context_tui.formats.kit.lines import LineFile
 from context_tui.session.facts import Facts
 
 
-class LinesContent:
+class ClaudeCodeContent:
     """Blocks of a message from the lines that it was put together of."""
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
@@ -24,7 +24,7 @@ class LinesContent:
         found: list[dict[str, Any]] = []
         for row in self.facts.records_of(message):
             try:
-                record = records.decode(self.line(row))
+                record = records.parse_line(self.line(row))
             except ValueError as error:
                 raise UnreadableSession(f"{self.file.path}: message {message:,} cannot be read: {error}") from None
             part = self.part(message, row, record)

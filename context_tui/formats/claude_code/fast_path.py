@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import SIDE_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
+from context_tui.formats.claude_code.records import METADATA_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
 from context_tui.formats.kit.lines import FEW, STEP, FastPath
 from context_tui.formats.kit.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
@@ -25,14 +25,14 @@ from context_tui.session.limits import MAX_DEPTH
 if TYPE_CHECKING:
     from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 
-BESIDE = SIDE_TYPES - {"system"}
+NO_MESSAGE_TYPES = METADATA_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""
 COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap
 CONTAINERS = frozenset({dict, list})
 _QUOTE = ord('"')
-_MESSAGE, _SIDE, _USER, _ASSISTANT = (
-    int(kind) for kind in (RecordKind.MESSAGE, RecordKind.SIDE, Role.USER, Role.ASSISTANT)
+_MESSAGE, _METADATA, _USER, _ASSISTANT = (
+    int(kind) for kind in (RecordKind.MESSAGE, RecordKind.METADATA, Role.USER, Role.ASSISTANT)
 )
 
 
@@ -100,7 +100,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             scanner._begin_epoch(message, scanner._anew)
         return message
 
-    def read(data: Buffer, start: int) -> tuple[int, int]:
+    def read_usual_lines(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
         for count in range(FEW):
             end = find(b"\n", start, start + STEP)
@@ -196,8 +196,8 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
 
             elif what == "progress" and record.parentUuid is None:
                 return start, count
-            elif what in BESIDE or (what == "system" and record.subtype not in COMPACTIONS):
-                add_record(start, end - start, _SIDE, -1)
+            elif what in NO_MESSAGE_TYPES or (what == "system" and record.subtype not in COMPACTIONS):
+                add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
                     node[record.uuid] = node.get(record.parentUuid or "", -1)
                 start = end + 1
@@ -212,4 +212,4 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             start = end + 1
         return start, FEW
 
-    return read
+    return read_usual_lines

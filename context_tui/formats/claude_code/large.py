@@ -78,7 +78,7 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
                     *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
                         if found is None:
-                            found = Outline(records.decode(bytes(line)))
+                            found = Outline(records.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
                             found.take(block, Measures(*measures))
@@ -100,7 +100,7 @@ def lines_of(line: bytes) -> Iterator[bytes]:
     Raises:
         ValueError: it is not one JSON object.
     """
-    record = records.decode(line)
+    record = records.parse_line(line)
     found = records.blocks(record)
     if record.message is not None:
         record.message.content = msgspec.Raw(b"null")

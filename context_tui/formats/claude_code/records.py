@@ -79,7 +79,7 @@ class Record(msgspec.Struct):
 
 
 MESSAGE_TYPES = frozenset({"user", "assistant"})
-SIDE_TYPES = frozenset(
+METADATA_TYPES = frozenset(
     {
         *("progress", "system", "file-history-snapshot", "file-history-delta", "last-prompt", "custom-title"),
         *("ai-title", "mode", "permission-mode", "pr-link", "frame-link", "queue-operation", "summary", "agent-name"),
@@ -112,7 +112,7 @@ _decoder = msgspec.json.Decoder(Record)
 _SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
-def decode(line: bytes | memoryview) -> Record:
+def parse_line(line: bytes | memoryview) -> Record:
     """One record.
 
     Raises:

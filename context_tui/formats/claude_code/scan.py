@@ -18,7 +18,7 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.claude_code import records
-from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.fast_path import fast_path
 from context_tui.formats.claude_code.large import Outline, outlined
 from context_tui.formats.claude_code.records import Record
@@ -55,7 +55,7 @@ class ClaudeCodeScanner:
         self._large: Outline | None = None  # the record that was decoded elsewhere
         self._first_sidechain: str | None = None
         self.facts = Facts()
-        self._lines = LineReader(self._file, self.facts, records.decode)
+        self._lines = LineReader(self._file, self.facts, records.parse_line)
         self._by_id: dict[str, int] = {}  # API message id to message
         self._request: dict[int, Usage] = {}
         self._node: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
@@ -102,17 +102,17 @@ class ClaudeCodeScanner:
             facts.branches = [self._branch(number, branch) for number, branch in enumerate(left, 1)]
         elif self._chain != MAIN and not len(facts):
             raise UnreadableSession(f"{self._file.path}: unknown session {self._chain!r}")
-        return Session(facts, LinesContent(self._file, facts), self._info, len(facts))
+        return Session(facts, ClaudeCodeContent(self._file, facts), self._info, len(facts))
 
     # -- lines
 
     def _take(self, record: Record, place: int, length: int) -> Iterator[bool]:
         """Take in a record; where it may be a copy, when it is known where all before it are."""
         if record.uuid is not None and record.uuid in self._node:
-            content = LinesContent(self._file, self.facts)
+            content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
                 if self.facts.record_kind[row] != RecordKind.PROBLEM:
-                    self._row_of.setdefault(records.decode(content.line(row)).uuid or "", row)
+                    self._row_of.setdefault(records.parse_line(content.line(row)).uuid or "", row)
                 self._rows_read = row + 1
                 if row % FEW == 0:
                     yield True
@@ -132,7 +132,7 @@ class ClaudeCodeScanner:
 
     def _read(self, record: Record, place: int, length: int) -> None:
         facts = self.facts
-        message, kind = -1, RecordKind.SIDE
+        message, kind = -1, RecordKind.METADATA
         what = record.type
         if (record.isSidechain or self._chain != MAIN) and self._elsewhere(record):
             facts.add_record(place, length, RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind)
@@ -150,7 +150,7 @@ class ClaudeCodeScanner:
             message = self._attached(record) if self._blocks(record) else -1
         elif what == "system":
             self._system(record)
-        elif what in records.MESSAGE_TYPES or what not in records.SIDE_TYPES:
+        elif what in records.MESSAGE_TYPES or what not in records.METADATA_TYPES:
             empty = what in records.MESSAGE_TYPES or what == "attachment"
             unknown = (
                 f"unknown record type {short(repr(what), 80)}" if what is not None else "not a record: it has no type"
@@ -195,10 +195,10 @@ class ClaudeCodeScanner:
         row = self._row_of.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line, again = LinesContent(self._file, self.facts).line(row), self._file.read(place, length)
+        line, again = ClaudeCodeContent(self._file, self.facts).line(row), self._file.read(place, length)
         if line == again:
             return True
-        before, now = records.decode(line), records.decode(again)
+        before, now = records.parse_line(line), records.parse_line(again)
         known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
         same = all(getattr(before, name) == getattr(now, name) for name in known)
         return same and records.blocks(before) == records.blocks(now)

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, decode
+from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, parse_line
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular
 from context_tui.formats.kit.lines import STEP, LineFile
@@ -66,7 +66,7 @@ def _first_message(path: Path) -> Record | None:
         with open_regular(path) as file:
             for line in islice(iter(lambda: file.readline(STEP), b""), FIRST_LINES):
                 with suppress(ValueError):
-                    record = decode(line)
+                    record = parse_line(line)
                     if record.type in MESSAGE_TYPES:
                         return record
     except (OSError, UnreadableSession):
@@ -88,7 +88,7 @@ def _inline_agents(path: Path) -> list[str]:
             end = file.data.find(b"\n", at, start + STEP)
             end = end if end >= 0 else min(start + STEP, file.size)
             with suppress(ValueError):  # no record, or one that is too long to be looked at here
-                record = decode(file.data[start:end])
+                record = parse_line(file.data[start:end])
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     found[record.agentId or UNNAMED] = None
             at = max(end, at + 1)

@@ -15,7 +15,7 @@ from typing import Any
 
 from context_tui.errors import Error
 from context_tui.formats.claude_code import records
-from context_tui.formats.claude_code.content import LinesContent
+from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED
 from context_tui.losses import Losses
@@ -77,7 +77,7 @@ class _Writer:
             role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
             if summary:
                 yield self._boundary()
-            if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
+            if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
                 yield from self._kept(origin, origin.session.content, summary)
             elif summary:
                 yield self._summary(message)
@@ -101,10 +101,10 @@ class _Writer:
 
     def _recorded_cwd(self, origins: list[Any]) -> str:
         for origin in reversed(origins):
-            if isinstance(origin, Origin) and isinstance(origin.session.content, LinesContent):
+            if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
                 content = origin.session.content
                 for row in content.facts.records_of(origin.message):
-                    cwd = records.decode(content.line(row)).cwd
+                    cwd = records.parse_line(content.line(row)).cwd
                     if cwd:
                         return cwd
         return self.session.info.cwd
@@ -166,7 +166,7 @@ class _Writer:
         }
         return self._chained(record)
 
-    def _kept(self, origin: Origin, content: LinesContent, summary: bool) -> Iterator[dict[str, Any]]:
+    def _kept(self, origin: Origin, content: ClaudeCodeContent, summary: bool) -> Iterator[dict[str, Any]]:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record = self._read(content.line(row))

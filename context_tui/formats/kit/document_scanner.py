@@ -18,7 +18,7 @@ from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
 
 
-class Shape(Protocol):
+class DocumentShape(Protocol):
     """How a format understands a run. One is made for every pass over it."""
 
     def begin(self, run: Run, builder: MessageBuilder) -> None:
@@ -42,7 +42,12 @@ class DocumentContent:
     """Full text of a run that is at hand as the file's own bytes."""
 
     def __init__(
-        self, elements: list[Element], run: Run, shape: Shape, builder: MessageBuilder, now: Callable[[Run], bool]
+        self,
+        elements: list[Element],
+        run: Run,
+        shape: DocumentShape,
+        builder: MessageBuilder,
+        now: Callable[[Run], bool],
     ) -> None:
         self._elements, self._run, self._shape, self._builder = elements, run, shape, builder
         self._now = now
@@ -74,7 +79,7 @@ class DocumentContent:
 class DocumentScanner:
     """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be."""
 
-    def __init__(self, path: Path, info: SessionInfo, shape: type[Shape]) -> None:
+    def __init__(self, path: Path, info: SessionInfo, shape: type[DocumentShape]) -> None:
         self._path, self._info, self._new_shape = path, info, shape
         self._stamp: tuple[int, int] | None = None
         self._load(self._read())
@@ -171,7 +176,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-def _with_reply(run: Run, shape: Shape) -> list[Element]:
+def _with_reply(run: Run, shape: DocumentShape) -> list[Element]:
     """The elements of a run, and the logged response behind them; an element that is the response gets its usage."""
     reply = shape.reply(run)
     if reply is None:
@@ -186,7 +191,7 @@ def _with_reply(run: Run, shape: Shape) -> list[Element]:
     return [*run.elements, reply]
 
 
-def documents_in(path: Path, name: str, shape: type[Shape]) -> list[SessionInfo]:
+def documents_in(path: Path, name: str, shape: type[DocumentShape]) -> list[SessionInfo]:
     """The sessions of a document: its runs, by number, titled with what was said first."""
     runs = read_runs(path)
     stat = os.stat(path)
@@ -204,7 +209,7 @@ def documents_in(path: Path, name: str, shape: type[Shape]) -> list[SessionInfo]
     ]
 
 
-def _title(run: Run, shape: Shape) -> str:
+def _title(run: Run, shape: DocumentShape) -> str:
     for place, element in enumerate(run.elements[:10]):
         try:
             part = shape.part(value_of(element), place)

@@ -174,14 +174,14 @@ class LineReader(Generic[R]):
     again once the file has grown.
     """
 
-    def __init__(self, file: LineFile, facts: Facts, decode: Callable[[bytes], R]) -> None:
+    def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:
         """Begin at the start of *file*.
 
         Args:
             facts: where records are accounted for that are problems.
-            decode: a record from the bytes of one JSON value; raises ValueError, saying why, for what is none.
+            parse: a record from the bytes of one JSON value; raises ValueError, saying why, for what is none.
         """
-        self._file, self._facts, self._decode = file, facts, decode
+        self._file, self._facts, self._parse = file, facts, parse
         self._offset, self._line = 0, 1
         self.torn = False  # whether the last line is
         self._rest: Iterator[bool] | None = None  # of a line that is read in several steps
@@ -272,7 +272,7 @@ class LineReader(Generic[R]):
 
     def _read_line(self, line: bytes, start: int, whole: bool, take: Take[R]) -> Iterator[bool]:
         try:
-            record = self._decode(line)
+            record = self._parse(line)
         except ValueError as error:
             yield from self._read_odd_line(line, start, whole, take, str(error))
         else:
@@ -285,7 +285,7 @@ class LineReader(Generic[R]):
         several: list[tuple[R, int, int]] = []
         try:
             for begin, end in objects_on(line):
-                several.append((self._decode(line[begin:end]), start + begin, end - begin))
+                several.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
             self._unreadable(start, len(line), whole, why)

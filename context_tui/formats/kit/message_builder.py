@@ -71,11 +71,11 @@ class MessageBuilder:
         if part.role is None:
             if part.compacted:
                 self._cleared(part.compacted)
-            self._note(part, facts.add_record(place, length, RecordKind.SIDE), where)
+            self._note(part, facts.add_record(place, length, RecordKind.METADATA), where)
             return -1
         if part.role == Role.SYSTEM and not len(facts) and not part.flags & MessageFlag.SUMMARY:
             self.say_system(text_in(part.blocks))
-            self._note(part, facts.add_record(place, length, RecordKind.SIDE), where)
+            self._note(part, facts.add_record(place, length, RecordKind.METADATA), where)
             return -1
         message = self._results if part.results and self._group == part.group else self._by_id.get(part.message_id, -1)
         if message >= 0:

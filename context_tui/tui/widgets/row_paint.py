@@ -76,7 +76,7 @@ class Row:
     mark: Mark
 
 
-def paint(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style) -> Strip:
+def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style) -> Strip:
     """The strip of a row; *over* lies on top of every segment, as the cursor does."""
     outside = row.mark.word in ("before", "after")
     dim = styles["outside"]

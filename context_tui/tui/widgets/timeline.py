@@ -23,7 +23,7 @@ from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.row_paint import Columns, Row, paint, paint_rule
+from context_tui.tui.widgets.row_paint import Columns, Row, paint_row, paint_rule
 
 _PARTS = (
     *("text", "quiet", "turn", "outside", "bar", "cursor", "shadow", "match", "rule"),
@@ -227,7 +227,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             tokens=self._tokens(row, block, mark),
             mark=mark,
         )
-        return paint(shown, columns, rows.largest, self._styles, over)
+        return paint_row(shown, columns, rows.largest, self._styles, over)
 
     def _tokens(self, row: int, block: int, mark: Mark) -> int:
         """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""

@@ -280,6 +280,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
         say()
         say(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
+        believed = [*runtimes()]
         rows = [
             (
                 entry["index"],
@@ -287,13 +288,14 @@ def show(session: Session, report: dict[str, Any]) -> None:
                 entry["role"],
                 entry["tokens"],
                 _recorded_cell(entry),
-                "" if entry["believed_tokens"] is None else entry["believed_tokens"]["defect"],
+                *((entry["believed_tokens"] or {}).get(name, "") for name in believed),
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
             )
             for entry in report["timeline"]
         ]
-        table("timeline", _TIMELINE, rows)
+        columns = ("message", "turn", "role", "est. tokens", "recorded", *(f"believed by {name}" for name in believed))
+        table("timeline", (*columns, "in context", "blocks"), rows)
 
 
 def _recorded_cell(entry: dict[str, Any]) -> object:
@@ -302,9 +304,6 @@ def _recorded_cell(entry: dict[str, Any]) -> object:
     if recorded is None:
         return ""
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
-
-
-_TIMELINE = ("message", "turn", "role", "est. tokens", "recorded", "believed", "in context", "blocks")
 
 
 def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:

@@ -30,6 +30,8 @@ _OPTIONS = {
 }
 """What may be taken for a parameter, and is an option."""
 
+_TRIGGER = ("fires", "reason", "value", "threshold", "source")
+
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session."""
@@ -67,7 +69,7 @@ def report_of(made: Plan) -> dict[str, Any]:
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "at": made.context.at,
-        "trigger": asdict(made.trigger),
+        "trigger": {name: getattr(made.trigger, name) for name in _TRIGGER},
         "changed": made.changed,
         "reason": made.reason or None,
         "tokens": {

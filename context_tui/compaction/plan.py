@@ -32,10 +32,7 @@ class Trigger:
     value: int | None = None
     threshold: int | None = None
     source: str = ""
-
-
-BY_HAND = "you"
-"""The source of a trigger that no runtime pulls."""
+    by_hand: bool = False  # no runtime acts on it
 
 
 @dataclass(frozen=True)

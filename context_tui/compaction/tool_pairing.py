@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from context_tui.losses import losses_in
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 
 Message = dict[str, Any]
 Block = dict[str, Any]
@@ -341,7 +341,7 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
             case "tool_result" if place not in places:
                 rest += _as_text(block, notes)
             case "tool_use":
-                rest.append({"type": "text", "text": f"[tool call by the user] {_json(block)}"})
+                rest.append({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"})
                 notes["calls in user messages turned into text"] += 1
             case "tool_result":
                 pass
@@ -375,9 +375,5 @@ def _as_text(result: Block, notes: Counter[str]) -> list[Block]:
     images = [part for part in parts if part.get("type") == "image"]
     if parts and all(part.get("type") in ("text", "image") for part in parts):
         body = "".join(str(part.get("text") or "") for part in parts)
-    text = body if isinstance(body, str) else _json(body)
+    text = body if isinstance(body, str) else compact_text(body)
     return [{"type": "text", "text": f"[{label} without its call, id {call_id}]\n{text}"}, *images]
-
-
-def _json(value: Any) -> str:
-    return compact_json(value).decode("utf-8", "surrogatepass")

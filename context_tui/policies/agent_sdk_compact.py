@@ -14,7 +14,7 @@ from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind, Role
-from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
 
@@ -155,7 +155,7 @@ def _abridged(content: Any) -> Iterator[str]:
 
 def _compact(value: Any) -> str:
     """agent-sdk's compact JSON: object keys are sorted."""
-    return compact_json(value, sort_keys=True).decode("utf-8", "surrogatepass")
+    return compact_text(value, sort_keys=True)
 
 
 def _cut(text: str) -> str:

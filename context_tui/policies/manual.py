@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from context_tui.compaction.changes import Change
-from context_tui.compaction.plan import BY_HAND, Plan, Trigger
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Params, param
@@ -56,7 +56,7 @@ class Manual(BasePolicy):
         return context.at if name == "cut" else None
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
-        return Trigger(False, "applied by hand only", source=BY_HAND)
+        return Trigger(False, "applied by hand only", source="you", by_hand=True)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)

@@ -32,6 +32,11 @@ def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
+def compact_text(value: object, *, sort_keys: bool = False) -> str:
+    """*value* as compact JSON, as text."""
+    return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
+
+
 def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec.json.decode) -> Any:
     """Decode one JSON text: strictly first, then leniently (lone surrogates, NaN, a byte-order mark, broken UTF-8).
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.summarizer.secrets import find
 
 Message = dict[str, Any]
@@ -49,7 +49,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 def json_text(value: Any, *, sort_keys: bool = False) -> str:
     """*value* as compact JSON; what is nested too deeply to be written is told as such."""
     try:
-        return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
+        return compact_text(value, sort_keys=sort_keys)
     except RecursionError:
         return "[nested too deeply]"
 

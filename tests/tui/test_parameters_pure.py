@@ -15,7 +15,7 @@ from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
-from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.outcome import Outcome, difference, does, outcome_of, result_parts, trigger_parts
 from context_tui.tui.widgets.parameters import fitted
 from context_tui.tui.widgets.setting_paint import columns_for, items, row
 from context_tui.tui.widgets.sliders import knob_at, track, value_at
@@ -210,7 +210,13 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
 
 def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
     """The outcome of the picture."""
-    return Outcome("clears", results, 61, cut, 100, 118_900, after, fires)
+    return Outcome({"clears": results} if results else {}, 61, cut, 100, 118_900, after, fires)
+
+
+def test_each_thing_that_is_done_to_results_is_counted() -> None:
+    made = plan(sample(), "chain", policies=("defect-microcompact", "agent-sdk-prune"))
+    assert {edit.action for edit in made.edits} == {"clear", "truncate"}
+    assert does(outcome_of(made)) == "clears 9 and truncates 5 of 29 results"
 
 
 def text(parts: list[list[Run]]) -> str:

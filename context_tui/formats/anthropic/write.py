@@ -8,7 +8,7 @@ from typing import Any
 from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.writing import tell_injected, write_json
 from context_tui.losses import Losses
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 
 Block = dict[str, Any]
@@ -145,7 +145,7 @@ def _body(body: Any, losses: Losses) -> Any:
         return body
     if not isinstance(body, list):
         losses.add("JSON results turned into text")
-        return _json(body)
+        return compact_text(body)
     parts = []
     for part in body:
         fits = isinstance(part, dict) and part.get("type") in IN_RESULTS and _whole(part)
@@ -153,7 +153,7 @@ def _body(body: Any, losses: Losses) -> Any:
             parts.append(_block(part, losses))
         else:
             losses.add("parts of results turned into text, as Anthropic cannot hold them")
-            parts.append({"type": "text", "text": part if isinstance(part, str) else _json(part)})
+            parts.append({"type": "text", "text": part if isinstance(part, str) else compact_text(part)})
     return parts
 
 
@@ -164,7 +164,3 @@ def _tool(tool: Block, losses: Losses) -> Block:
         if name not in TOOL:
             losses.add(f"tool fields left out that Anthropic refuses ({name})")
     return {name: tool[name] for name in TOOL if tool.get(name) is not None}
-
-
-def _json(value: Any) -> str:
-    return compact_json(value).decode("utf-8", "surrogatepass")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.session.jsontext import compact_json, loads, nested_deeper
+from context_tui.session.jsontext import compact_text, loads, nested_deeper
 
 RAW = "_raw"
 
@@ -20,7 +20,7 @@ def input_of(arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, dict):
         return arguments
     if not isinstance(arguments, str):
-        return {RAW: _json(arguments)}
+        return {RAW: compact_text(arguments)}
     try:
         value = loads(arguments)
     except ValueError:
@@ -33,8 +33,4 @@ def arguments_of(value: Any) -> str:
     """The arguments that became an input."""
     if isinstance(value, dict) and list(value) == [RAW] and isinstance(text := value[RAW], str):
         return text
-    return _json({} if value is None else value)
-
-
-def _json(value: Any) -> str:
-    return compact_json(value).decode("utf-8", "surrogatepass")
+    return compact_text({} if value is None else value)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.session.limits import LATEST_MS, MOST_TOKENS, short
 
 TITLE_LENGTH = 80
@@ -79,7 +79,7 @@ def as_id(value: Any) -> str:
     """An id or a name: text, or the JSON of what is none; nothing for nothing."""
     if isinstance(value, str):
         return value
-    return "" if value is None else compact_json(value).decode("utf-8", "surrogatepass")
+    return "" if value is None else compact_text(value)
 
 
 def title_of(text: str) -> str:

@@ -12,7 +12,7 @@ from context_tui.formats.kit.values import as_id
 from context_tui.losses import Losses
 from context_tui.session.bodies import is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 
 
@@ -56,7 +56,7 @@ def body_as_text(result: dict[str, Any], losses: Losses) -> str:
         return body or ""
     if not is_block_list(body):
         losses.add("JSON results turned into text")
-        return compact_json(body).decode("utf-8", "surrogatepass")
+        return compact_text(body)
     text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
     if images := sum(1 for block in body if block["type"] == "image"):
         losses.add("images left out", images)

@@ -14,7 +14,7 @@ from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import body_as_text, tell_injected
 from context_tui.losses import Losses
 from context_tui.session import markers
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
@@ -173,7 +173,7 @@ def _calls(blocks: list[Block]) -> Row:
         for block in blocks
         if block.get("type") == "tool_use"
     ]
-    return {"tool_calls": compact_json(calls).decode("utf-8", "surrogatepass")} if calls else {}
+    return {"tool_calls": compact_text(calls)} if calls else {}
 
 
 def _thinking(blocks: list[Block], losses: Losses) -> Row:

@@ -9,7 +9,7 @@ from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import tell_injected, write_json
 from context_tui.losses import Losses
 from context_tui.session.facts import is_block_list
-from context_tui.session.jsontext import compact_json
+from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
@@ -109,7 +109,7 @@ def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
             losses.add("images left out that Chat Completions cannot hold", sum(not _url(each) for each in images))
             losses.change(result, {**result, "content": texts})
     elif body is not None and not isinstance(body, str):
-        content = compact_json(body).decode("utf-8", "surrogatepass")
+        content = compact_text(body)
         losses.add("JSON results turned into text")
     message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
     return message, [image for image in images if _url(image)]

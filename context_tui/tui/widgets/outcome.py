@@ -5,11 +5,13 @@ Pure, without Textual. All tokens here are estimates (``bytes/4``) and are calle
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from context_tui.compaction.plan import BY_HAND, Plan, Trigger
+from context_tui.compaction.changes import AlikeChanges
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.scales import number
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
@@ -19,10 +21,11 @@ from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, perc
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The totals of a plan: results that it changes, other blocks that it does, messages that go, estimated tokens."""
+    """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, estimated
+    tokens.
+    """
 
-    verb: str
-    results: int
+    results: dict[str, int]
     all_results: int
     cut: int
     messages: int
@@ -54,12 +57,14 @@ def outcome_of(plan: Plan) -> Outcome:
     found = _kept.get(plan)
     if found is None:
         rows = list(plan.changes)
-        kinds = list(map(plan.context.facts.kind.__getitem__, rows))
-        results = kinds.count(Kind.TOOL_RESULT)
-        first = plan.changes[rows[kinds.index(Kind.TOOL_RESULT)]] if results else None  # it does one thing to all
+        kind, changes = plan.context.facts.kind, plan.changes
+        results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
+        if isinstance(changes, AlikeChanges):
+            actions = Counter({changes.change.action: len(results)} if results else {})
+        else:
+            actions = Counter(changes[row].action for row in results)
         found = _kept[plan] = Outcome(
-            _VERBS[first.action] if first else "clears",
-            results,
+            {_VERBS[action]: number for action, number in actions.items()},
             len(measured(plan.context).results.block),
             plan.messages_dropped,
             len(plan.context),
@@ -68,7 +73,7 @@ def outcome_of(plan: Plan) -> Outcome:
             plan.trigger.fires,
             plan.reason,
             plan.summarises,
-            len(rows) - results,
+            len(rows) - len(results),
             sum(1 for each in plan.inserts if not each.summary),
         )
     return found
@@ -78,7 +83,8 @@ def does(outcome: Outcome) -> str:
     """What it does, shortly: ``clears 14 of 61 results``."""
     parts = []
     if outcome.results:
-        parts.append(f"{outcome.verb} {outcome.results:,} of {plural(outcome.all_results, 'result')}")
+        each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.results.items())
+        parts.append(f"{each} of {plural(outcome.all_results, 'result')}")
     if outcome.others:
         parts.append(f"changes {plural(outcome.others, 'other block')}")
     if outcome.cut:
@@ -103,7 +109,7 @@ def result_parts(outcome: Outcome) -> list[list[Run]]:
 
 def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> list[list[Run]]:
     """Whether it would fire here, why, on which number (where *source* asks for it), and where it would have."""
-    if trigger.source == BY_HAND:
+    if trigger.by_hand:
         return [[(trigger.reason, MUTED)]]
     verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
@@ -128,7 +134,8 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
     """What changed between two settings of a policy on one context: names with old and new values, and the effect."""
     names = ", ".join(_change(*change) for change in changes)
     effects = []
-    for word, before, after in (("result", old.results, new.results), ("message", old.cut, new.cut)):
+    results = sum(old.results.values()), sum(new.results.values())
+    for word, before, after in (("result", *results), ("message", old.cut, new.cut)):
         if after != before:
             count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
             gone = "summarised" if new.summarises else "dropped"

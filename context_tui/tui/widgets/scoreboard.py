@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.compaction.plan import BY_HAND, Plan
+from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent, short
 from context_tui.tui.widgets.outcome import does, outcome_of
@@ -49,7 +49,7 @@ class ScoreRow:
 def score_row(plan: Plan) -> ScoreRow:
     """The line of a plan; what it counts is kept with the plan."""
     outcome = outcome_of(plan)
-    fires = None if plan.trigger.source == BY_HAND else outcome.fires
+    fires = None if plan.trigger.by_hand else outcome.fires
     return ScoreRow(plan.policy, fires, does(outcome), outcome.before, outcome.after, plan.summarises, "")
 
 

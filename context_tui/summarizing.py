@@ -18,7 +18,6 @@ from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
-from context_tui.summarizer.checks import Check, check_summary
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.masking import mask
@@ -27,6 +26,7 @@ from context_tui.summarizer.reply import Event, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest, cleaned
 from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.summary_checks import Check, check_summary
 from context_tui.tokens import estimate
 from context_tui.tokens.estimators import tokens_of_bytes
 
@@ -96,7 +96,7 @@ class Prepared:
             self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
         return self._masks[kind]
 
-    def check(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
+    def checks_of(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
         """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
 
         An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.

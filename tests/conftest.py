@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -25,6 +26,10 @@ for name in ("CONFIG", "DATA", "STATE", "CACHE"):
     os.environ[f"XDG_{name}_HOME"] = str(Path(_home, name.lower()))
 os.environ["CONTEXT_TUI_CONFIG"] = str(Path(_home, "config.toml"))
 os.environ["TZ"] = "UTC"
+
+# Whoever runs the tests in the background may ignore signals, and processes that tests start would do so too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A loaded machine is slow now and then; that is not a failure.
 settings.register_profile("context-tui", deadline=None)

@@ -87,7 +87,7 @@ def test_an_extract_is_labelled_and_tells_nothing() -> None:
     summary = write_blocking(summarizer, prepared)
     assert summary.text.startswith(LABEL)
     assert not summary.model
-    assert all(check.ok for check in prepared.check(summary.text, summary))
+    assert all(check.ok for check in prepared.checks_of(summary.text, summary))
 
 
 @pytest.mark.parametrize("edited", [False, True])
@@ -96,11 +96,11 @@ def test_a_models_summary_is_objected_to_and_an_extract_warned_about(edited: boo
     prepared = prepare(made)
     extract = write_blocking(choose(made), prepared)
     loop = "- the same line\n" * 5
-    found = prepared.check(loop, extract, edited=edited)
+    found = prepared.checks_of(loop, extract, edited=edited)
     assert blocking_checks(found) == []
     assert [(each.name, each.severity) for each in found if not each.ok] == [("no loop", "warning")]
     assert [
-        each.name for each in blocking_checks(prepared.check(loop, replace(extract, model="m"), edited=edited))
+        each.name for each in blocking_checks(prepared.checks_of(loop, replace(extract, model="m"), edited=edited))
     ] == ["no loop"]
 
 
@@ -142,8 +142,8 @@ def test_a_models_summary_is_checked_against_what_was_asked() -> None:
     prepared = prepare(made)
     summary = asyncio.run(write(choose(made, "anthropic", environ=ENVIRONMENT), prepared, transport=Server()))
     assert summary.text == GOOD.strip()
-    assert all(check.ok for check in prepared.check(summary.text, summary))
-    lacking = {check.name for check in prepared.check("## Goal\n- src/nowhere.py", summary) if not check.ok}
+    assert all(check.ok for check in prepared.checks_of(summary.text, summary))
+    lacking = {check.name for check in prepared.checks_of("## Goal\n- src/nowhere.py", summary) if not check.ok}
     assert lacking == {"not cut", "sections", "known paths"}
 
 

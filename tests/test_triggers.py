@@ -13,7 +13,7 @@ import context_tui as ct
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.triggers import firing_runs, first_trigger, phases_at, runtime_states
+from context_tui.policies.triggers import firing_runs, first_firing, phases_at, runtime_states
 from context_tui.session.session import Session
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
@@ -55,7 +55,7 @@ def test_firing_equals_planning_everywhere(
     params = params_for(policy, given)
     looked = [at for at in range(len(session)) if phases_at(session.facts, at) & policy.phases] + [len(session)]
     triggers = [at for at in looked if ct.plan(session, name, at=at, **given).trigger.fires]
-    assert first_trigger(session, policy, params) == (triggers[0] if triggers else None)
+    assert first_firing(session, policy, params) == (triggers[0] if triggers else None)
     before = dict(zip(looked, [None, *looked], strict=False))
     begun = [run[0].at for run in firing_runs(session, policy, params)]
     assert begun == [at for at in triggers if before[at] not in triggers]
@@ -100,8 +100,8 @@ def test_believed_starts_anew_after_a_compaction(tmp_path: Path) -> None:
 
 def test_first_fire_may_be_at_the_end_only_or_nowhere(tmp_path: Path) -> None:
     policy = POLICIES["defect-microcompact"]
-    assert first_trigger(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
-    assert first_trigger(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
+    assert first_firing(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
+    assert first_firing(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
     assert firing_runs(sized(tmp_path, 1), policy, params_for(policy, {})) == []
 
 

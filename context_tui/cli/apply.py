@@ -94,7 +94,7 @@ def _summary(made: Plan, given: argparse.Namespace) -> Written:
     for repair in prepared.repairs if summarizer.endpoints else ():
         talk(f"changed for the provider: {repair}")
     summary = write_blocking(summarizer, prepared)
-    checks = prepared.check(summary.text, summary)
+    checks = prepared.checks_of(summary.text, summary)
     for check in checks:
         if not check.ok:
             talk(f"{check.severity}: {check.name}: {check.detail}")

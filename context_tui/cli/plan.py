@@ -14,7 +14,7 @@ from context_tui.errors import ExitCode
 from context_tui.policies.parameters import assignments, pairs, params_for
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import policy_named
-from context_tui.policies.triggers import first_trigger
+from context_tui.policies.triggers import first_firing
 from context_tui.session.session import Session
 
 SHOWN = 40
@@ -114,7 +114,7 @@ def show(session: Session, made: Plan) -> None:
     say(f"trigger {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
     policy = policy_named(made.policy)
     if policy.phases and not made.trigger.fires:
-        first = first_trigger(session, policy, made.params)  # type: ignore[arg-type]
+        first = first_firing(session, policy, made.params)  # type: ignore[arg-type]
         say(
             "trigger fires nowhere in this session"
             if first is None

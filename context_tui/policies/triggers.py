@@ -71,7 +71,7 @@ def phases_at(facts: Facts, at: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def first_trigger(session: Session, policy: Policy, params: Params) -> int | None:
+def first_firing(session: Session, policy: Policy, params: Params) -> int | None:
     """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
     return next((m.at for m in runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 

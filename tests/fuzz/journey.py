@@ -26,7 +26,7 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.triggers import firing_runs, first_trigger
+from context_tui.policies.triggers import firing_runs, first_firing
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizing import prepare
@@ -199,7 +199,7 @@ def _along(session: Session, plan: Plan) -> None:
     assert isinstance(params, Params)
     if policy.phases:
         jumps(session, policy.name, [run[0].at for run in firing_runs(session, policy, params)])
-        first_trigger(session, policy, params)
+        first_firing(session, policy, params)
     if policy.name in CURVES:
         state = runtime_state_of(context, session.window_at(context.at), len(session), None, True)
         policy.curve(context, params, state, *CURVES[policy.name])

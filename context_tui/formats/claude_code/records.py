@@ -113,7 +113,7 @@ _SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """One record.
+    """One record, whatever it says. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.fast_path`.
 
     Raises:
         ValueError: the line is not one JSON object, or what it says is nested too deeply.

@@ -40,7 +40,7 @@ class LinesContent:
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
         rows = self._builder.facts.records_of(message)
-        return [block for row in rows for block in _part(self._shape, parse_line(self._line(row))).blocks]
+        return [block for row in rows for block in _part(self._shape, parse_object(self._line(row))).blocks]
 
     def raw(self, record: int) -> str:
         """A record's own text."""
@@ -70,7 +70,7 @@ class LineScanner:
     def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
         self._file, self._info, self._shape = LineFile(path), info, shape()
         self._builder = MessageBuilder()
-        self._reader = LineReader(self._file, self._builder.facts, parse_line)
+        self._reader = LineReader(self._file, self._builder.facts, parse_object)
 
     @property
     def progress(self) -> float:
@@ -118,7 +118,7 @@ def _bounded(usage: Usage | None) -> Usage | None:
     return usage
 
 
-def parse_line(line: bytes) -> Record:
+def parse_object(line: bytes) -> Record:
     """The object on a line.
 
     Raises:

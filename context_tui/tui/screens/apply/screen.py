@@ -19,8 +19,8 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.sanitize import sanitize, sanitize_line
 from context_tui.session.session import Session
-from context_tui.summarizer.checks import Check
 from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
+from context_tui.summarizer.summary_checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
 from context_tui.tui.screens.apply import texts
 from context_tui.tui.screens.apply.choice import SummarizerChoice
@@ -440,7 +440,7 @@ class ApplyScreen(ModalScreen[Session | None]):
 
 
 def _checks(prepared: Prepared, draft: Draft) -> list[Check]:
-    return prepared.check(draft.text, draft.summary, edited=draft.edited)
+    return prepared.checks_of(draft.text, draft.summary, edited=draft.edited)
 
 
 def _prepared(plan: Plan) -> Prepared:

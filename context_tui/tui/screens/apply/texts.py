@@ -11,7 +11,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.summarizer.checks import Check
+from context_tui.summarizer.summary_checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured

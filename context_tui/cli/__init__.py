@@ -48,6 +48,9 @@ options:
 (128 + n: ended by signal n).
 """
 
+SIGNALLED = 128
+"""Exit codes above this name a signal; 130 of an interrupt is one of them."""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line with these arguments (default: the process's own); returns the exit code."""
@@ -67,6 +70,8 @@ def _guarded(arguments: list[str]) -> int:
             code = _run(arguments)
         finally:
             _clean_up()
+        if code > SIGNALLED:  # the terminal may have gone
+            _drop_all_output()
         sys.stdout.flush()
         return code
     except Error as error:
@@ -133,11 +138,19 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _drop_all_output() -> None:
+    """The same for errors too, when nobody may be there to read them."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _ended(by: Ended) -> int:
     with suppress(OSError):  # the terminal may have gone
         print(f"context-tui: ended by {by}", file=sys.stderr)
-    with suppress(OSError):
-        _drop_output()
+    _drop_all_output()
     return by.exit_code
 
 

@@ -70,8 +70,8 @@ def _guarded(arguments: list[str]) -> int:
             code = _run(arguments)
         finally:
             _clean_up()
-        if code > SIGNALLED:  # the terminal may have gone
-            _drop_all_output()
+        if code > SIGNALLED:
+            _drop_what_nobody_reads()
         sys.stdout.flush()
         return code
     except Error as error:
@@ -138,19 +138,21 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _drop_all_output() -> None:
-    """The same for errors too, when nobody may be there to read them."""
+def _drop_what_nobody_reads() -> None:
+    """The same for each stream that cannot be written to: the terminal may have gone."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        try:
             stream.flush()
-        with suppress(OSError, ValueError):
+        except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _ended(by: Ended) -> int:
     with suppress(OSError):  # the terminal may have gone
         print(f"context-tui: ended by {by}", file=sys.stderr)
-    _drop_all_output()
+    with suppress(OSError):
+        _drop_output()
+    _drop_what_nobody_reads()
     return by.exit_code
 
 

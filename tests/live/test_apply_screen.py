@@ -66,7 +66,7 @@ async def test_cancelling_is_at_once(endless: LiveServer) -> None:
         assert time.monotonic() - began < 0.1
         await until(pilot, lambda: not app.workers._workers)
         assert app.first.phase is Phase.READY
-        assert "cancelled" in status(app)
+        assert "Cancelled" in status(app)
 
 
 async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start: StartServer) -> None:
@@ -79,7 +79,7 @@ async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start:
         server.send(signal.SIGKILL)
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "broke before" in status(app)
-        assert "what had come until then" in summary(app)
+        assert "received before the failure" in summary(app)
         await pilot.press("r")
         await until(pilot, lambda: "refused the connection" in status(app))
 

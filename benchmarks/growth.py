@@ -356,26 +356,21 @@ def reads(n: int, at: Path, apart: bool) -> Path:
     return chain.write(at / "s.jsonl")
 
 
-def drops(n: int, at: Path) -> Path:
+def drops(n: int, at: Path, steps: int = 5, size: int = 4_000, more: int = 900, fall: int = 3_500) -> Path:
+    """The context falls at each step behind some of *size*, which grow by *more* than that tells."""
     chain = Chain()
     chain.typed()
-    for number in range(n):
-        for part in range(4):
-            chain.step(number * 5 + part, size=4_000)
-            chain.context += 900
-        chain.step(number * 5 + 4, fall=3_500, size=4_000)
+    for number in range(n * steps):
+        if (number + 1) % steps:
+            chain.step(number, size=size)
+            chain.context += more
+        else:
+            chain.step(number, fall=fall, size=size)
     return chain.write(at / "s.jsonl")
 
 
 def large_drops(n: int, at: Path) -> Path:
-    chain = Chain()
-    chain.typed()
-    for number in range(n):
-        for part in range(9):
-            chain.step(number * 10 + part, size=16_000)
-            chain.context += 4_600
-        chain.step(number * 10 + 9, fall=41_000, size=16_000)
-    return chain.write(at / "s.jsonl")
+    return drops(n, at, steps=10, size=16_000, more=4_600, fall=41_000)
 
 
 def every_drops(n: int, at: Path) -> Path:

@@ -135,7 +135,7 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
     if not stat.S_ISDIR(beside):
         raise ExportError(f"{out.parent}: no such folder; create it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
-        raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force")
+        raise _exists(out)
     if there and not stat.S_ISREG(there):
         raise ExportError(f"{out}: is not a regular file; name another file")
 
@@ -271,6 +271,10 @@ _UNITS = {
 }
 
 
+def _exists(out: Path) -> OutputExists:
+    return OutputExists(f"{out}: already exists; name another file, or overwrite it with --force")
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -287,10 +291,10 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
         try:
             os.link(temporary, out)
         except FileExistsError:
-            raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force") from None
+            raise _exists(out) from None
         except OSError:  # a file system without hard links
             if os.path.lexists(out):
-                raise OutputExists(f"{out}: already exists; name another file, or overwrite it with --force") from None
+                raise _exists(out) from None
             os.rename(temporary, out)
     with suppress(OSError):  # not every system can sync a folder
         _sync(out.parent)

@@ -21,7 +21,7 @@ from context_tui.cli import COMMANDS, main
 from context_tui.discovery import recorded_sessions
 from context_tui.exporting import ExportError, export, suggested_path
 from context_tui.session.session import SessionInfo
-from tests.formats.recordings import Recording, call, result
+from tests.formats.recordings import Recording, four_turns
 
 CLIPBOARD = "\x1b]52;c;T1dORUQ=\x07"
 HIDDEN = "a\u202eb\u200dc\u200bd\ufe0fe\u2066f"
@@ -29,12 +29,7 @@ HIDDEN = "a\u202eb\u200dc\u200bd\ufe0fe\u2066f"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    recording = Recording()
-    for turn in range(4):
-        recording.user(f"turn {turn}")
-        recording.assistant(call(f"c{turn}", "Read", file_path="a.py"))
-        recording.results(result(f"c{turn}", "line\n" * 900))
-    return recording.write(tmp_path)
+    return four_turns(tmp_path)
 
 
 def ran(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ import pytest
 from benchmarks.pty import Terminal
 from context_tui.signals import Ended, ended_by, ending
 from context_tui.temporary import MARKER, leftovers, private_folder, remove
-from tests.formats.recordings import Recording, call, result
+from tests.formats.recordings import four_turns
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 WAITS = """
@@ -36,14 +36,9 @@ sys.exit(cli.main(sys.argv[1:]))
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
-    recording = Recording()
-    for turn in range(4):
-        recording.user(f"turn {turn}")
-        recording.assistant(call(f"c{turn}", "Read", file_path="a.py"))
-        recording.results(result(f"c{turn}", "line\n" * 900))
     folder = tmp_path / "in"
     folder.mkdir()
-    return recording.write(folder)
+    return four_turns(folder)
 
 
 def apply(session: Path, out: Path) -> list[str]:

@@ -188,3 +188,13 @@ def conversations(draw: st.DrawFn, *, compactions: bool = True) -> Recording:
         if draw(st.booleans()):
             recording.assistant(text("reply"), use=usage(fresh=draw(st.integers(1, 180_000))), **later(1))
     return recording
+
+
+def four_turns(folder: Path) -> Path:
+    """A session of four turns, each with a read whose result is large enough to be cleared."""
+    recording = Recording()
+    for turn in range(4):
+        recording.user(f"turn {turn}")
+        recording.assistant(call(f"c{turn}", "Read", file_path="a.py"))
+        recording.results(result(f"c{turn}", "line\n" * 900))
+    return recording.write(folder)

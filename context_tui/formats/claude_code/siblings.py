@@ -10,7 +10,7 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, parse_line
 from context_tui.formats.claude_code.scan import UNNAMED
-from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.files import open_regular, status_of
 from context_tui.formats.kit.lines import STEP, LineFile
 from context_tui.session.limits import short
 from context_tui.session.session import SessionInfo
@@ -41,10 +41,7 @@ class AgentFiles:
 
 def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
     """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+    status = status_of(path)
     first = _first_message(path) if path.stem.startswith("agent-") else None
     if first is not None and first.isSidechain:
         return [_agent(path, first, first.sessionId or "?")]

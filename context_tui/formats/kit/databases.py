@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.files import file_stamp, open_regular
 
 PATIENCE_S = 20.0
 """How long one question may take; a damaged file can lead in circles."""
@@ -75,7 +75,7 @@ class Database:
 
     def stamp(self) -> tuple[Any, ...]:
         """Something that changes whenever the database is written to."""
-        return _stat(self._file), _stat(self._file + "-wal"), os.path.exists(self._file + "-shm")
+        return file_stamp(self._file), file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")
 
     def close(self) -> None:
         """Give the file back; the next question opens it again."""
@@ -136,19 +136,11 @@ def _ways(file: str) -> list[tuple[str, str]]:
         in_wal_mode = opened.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:
         return [("", "")]
-    log = _stat(file + "-wal")
+    log = file_stamp(file + "-wal")
     if log is None or log[1] == 0:
         return [("&immutable=1", "")]
     alone = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
     return [("", ""), alone] if os.path.exists(file + "-shm") else [alone]
-
-
-def _stat(file: str) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(file)
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
 
 
 def _close(connections: list[sqlite3.Connection]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.documents import Broken, Element, Run, read_runs, shown, size_of, text_of, value_of
+from context_tui.formats.kit.files import file_stamp, status_of
 from context_tui.formats.kit.lines import too_large
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import text_in, title_of
@@ -92,7 +92,7 @@ class DocumentScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        restarted = self._next == len(self._elements) and self._stamp != _stamp(self._path) and self._reload()
+        restarted = self._next == len(self._elements) and self._stamp != file_stamp(self._path) and self._reload()
         before = 0 if restarted else len(self._builder.facts)
         while self._next < len(self._elements):
             self._take(self._next)
@@ -139,7 +139,7 @@ class DocumentScanner:
         return (builder.system, shape.tools(run)), builder.facts.model, shape.reply(run)
 
     def _read(self) -> Run:
-        self._stamp = _stamp(self._path)
+        self._stamp = file_stamp(self._path)
         return self._run_now()
 
     def _run_now(self) -> Run:
@@ -168,14 +168,6 @@ class DocumentScanner:
         return True
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_size
-
-
 def _with_reply(run: Run, shape: DocumentShape) -> list[Element]:
     """The elements of a run, and the logged response behind them; an element that is the response gets its usage."""
     reply = shape.reply(run)
@@ -194,15 +186,15 @@ def _with_reply(run: Run, shape: DocumentShape) -> list[Element]:
 def documents_in(path: Path, name: str, shape: type[DocumentShape]) -> list[SessionInfo]:
     """The sessions of a document: its runs, by number, titled with what was said first."""
     runs = read_runs(path)
-    stat = os.stat(path)
+    status = status_of(path)
     return [
         SessionInfo(
             str(path),
             name,
             "" if len(runs) == 1 else str(number),
             _title(run, shape()),
-            time=stat.st_mtime,
-            bytes=stat.st_size if len(runs) == 1 else sum(map(size_of, run.elements)),
+            time=status.st_mtime,
+            bytes=status.st_size if len(runs) == 1 else sum(map(size_of, run.elements)),
             note=run.note,
         )
         for number, run in enumerate(runs)

@@ -34,3 +34,24 @@ def open_regular(path: str | Path) -> BinaryIO:
 def unreadable(path: str | Path, error: Exception) -> UnreadableSession:
     """That the system does not let a path be read, and why."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def status_of(path: str | Path) -> os.stat_result:
+    """What the system says of a path.
+
+    Raises:
+        UnreadableSession: nothing, as it is not there or may not be asked for.
+    """
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def file_stamp(path: str | Path) -> tuple[int, int] | None:
+    """Time and size of a file, which change when it is written to; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
+from context_tui.formats.kit.files import status_of
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
-from context_tui.formats.kit.values import block_of, recorded_tokens, usage_or_note
-from context_tui.session.facts import RecordKind, Usage
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checked
+from context_tui.session.facts import RecordKind
 from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.session import Session, SessionInfo
 
@@ -40,7 +39,7 @@ class LinesContent:
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
         rows = self._builder.facts.records_of(message)
-        return [block for row in rows for block in _part(self._shape, parse_object(self._line(row))).blocks]
+        return [block for row in rows for block in checked(self._shape.part(parse_object(self._line(row)))).blocks]
 
     def raw(self, record: int) -> str:
         """A record's own text."""
@@ -93,29 +92,11 @@ class LineScanner:
 
     def _take(self, record: Record, place: int, length: int) -> None:
         try:
-            part = _part(self._shape, record)
+            part = checked(self._shape.part(record))
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:
             self._builder.add(part, place, length, self._reader.where)
-
-
-def _part(shape: LineShape, record: Record) -> Part:
-    """What a record says, with blocks that are what they have to be, and sizes that may have been."""
-    part = shape.part(record)
-    usage, notes = usage_or_note(_bounded, part.usage)
-    return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
-
-
-def _bounded(usage: Usage | None) -> Usage | None:
-    """Usage that may have been.
-
-    Raises:
-        ValueError: one of its sizes may not.
-    """
-    for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
-        recorded_tokens(getattr(usage, name), name)
-    return usage
 
 
 def parse_object(line: bytes) -> Record:
@@ -138,8 +119,5 @@ def only_session(path: Path, format_name: str, title: str = "") -> list[SessionI
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise UnreadableSession(f"{path}: cannot be read: {error.strerror or error}") from None
+    status = status_of(path)
     return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from context_tui.formats.kit.values import recorded_tokens, text_in
+from context_tui.formats.kit.values import block_of, recorded_tokens, text_in, usage_or_note
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.spans import Spans
@@ -50,6 +50,23 @@ class Part:
     model: str = ""
     window: int = 0
     compacted: Compacted | None = None
+
+
+def checked(part: Part) -> Part:
+    """What a record says, with blocks that are what they have to be, and sizes that may have been."""
+    usage, notes = usage_or_note(_bounded, part.usage)
+    return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
+
+
+def _bounded(usage: Usage | None) -> Usage | None:
+    """Usage that may have been.
+
+    Raises:
+        ValueError: one of its sizes may not.
+    """
+    for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
+        recorded_tokens(getattr(usage, name), name)
+    return usage
 
 
 class MessageBuilder:

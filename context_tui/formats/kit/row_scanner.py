@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.databases import Database, checksum
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checked
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -129,7 +129,7 @@ class RowContent(Generic[R]):
         Raises:
             UnreadableSession: rows are no longer there.
         """
-        parts = [self._shape.part(self._row(record)) for record in self._builder.facts.records_of(message)]
+        parts = [checked(self._shape.part(self._row(record))) for record in self._builder.facts.records_of(message)]
         return [block for part in parts for block in part.blocks]
 
     def raw(self, record: int) -> str:
@@ -213,7 +213,7 @@ class RowScanner(Generic[R]):
             return False
         row = self._waiting.pop()
         self._rows.note(row)
-        part = self._shape.part(row)
+        part = checked(self._shape.part(row))
         message = self._builder.add(part, row.id, row.size, f"row {row.id}")
         self._shape.take(row, message, part.usage, self._builder)
         return True

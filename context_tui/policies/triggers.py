@@ -21,7 +21,7 @@ def runtime_states(
 
     *checkpoint* is called at every message, and may raise to stop.
     """
-    facts, length, sizes = session.facts, len(session), RunningSizes(session.facts)
+    facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
     requests = facts.request_message
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
         last = end - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
 
 from context_tui.session.context import STUBS
@@ -16,15 +17,19 @@ class RunningSizes:
     """Estimated tokens (``bytes/4``) of messages as they stand in a context, at points that are asked for in order.
 
     What was cleared by then counts as what stands in its place: see :func:`context_tui.session.context.context_at`.
-    ``sent`` says of each message whether a model was ever given it.
+    ``sent`` says of each message whether a model was ever given it. *checkpoint* is called at every message, and may
+    raise to stop.
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> None:
         find_drops(facts)
         self._facts = facts
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
         self.sent = [not flags & unsent for flags in facts.flags]
-        self._tokens = [message_tokens(facts, m) if sent else 0 for m, sent in enumerate(self.sent)]
+        self._tokens: list[int] = []
+        for message, sent in enumerate(self.sent):
+            checkpoint()
+            self._tokens.append(message_tokens(facts, message) if sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
         self._counts = list(accumulate(self.sent, initial=0))
         self._freed = _Sums(len(facts))

@@ -39,10 +39,10 @@ class Subject:
     blocks: list[Block]
     mark: Mark
     plan: Plan | None = None
-    limit: int = LIMIT
     note: str = ""
     belief: str = ""
     events: tuple[str, ...] = ()  # what happened to the context right here
+    limit: int = LIMIT
 
     @property
     def rows(self) -> list[int]:

@@ -26,8 +26,8 @@ class Cancelled(Exception):
 class Job:
     """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._cancelled = loop, Event()
+    def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
+        self._loop, self._cancelled, self._pause = loop, Event(), pause
         self._until = time.monotonic() + WORK
 
     @property
@@ -53,6 +53,7 @@ class Job:
 
     def rest(self) -> None:
         """Wait until the event loop has gone round: two threads at once would make what it does take twice as long."""
+        self._pause()
         turned = Event()
         with suppress(RuntimeError):  # the loop may be gone by now
             self._loop.call_soon_threadsafe(turned.set)
@@ -62,14 +63,21 @@ class Job:
 _threads: WeakSet[Thread] = WeakSet()
 
 
-async def run_in_thread(work: Callable[[Job], Result]) -> Result:
+def _no_pause() -> None:
+    """For work that somebody waits for."""
+
+
+async def run_in_thread(work: Callable[[Job], Result], pause: Callable[[], object] = _no_pause) -> Result:
     """Do *work* in a thread that ends with the program: it would wait for those of an executor.
+
+    Args:
+        pause: called between two turns of the work; it may wait for something better to do it in.
 
     Raises:
         Exception: whatever the work raised.
     """
     loop = asyncio.get_running_loop()
-    job = Job(loop)
+    job = Job(loop, pause)
     done: asyncio.Future[Result] = loop.create_future()
 
     def finish(result: Result | None, error: BaseException | None) -> None:
@@ -105,10 +113,16 @@ def join_threads(seconds: float) -> None:
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def start_work(node: DOMNode, group: str, description: str, work: Callable[[Job], None]) -> None:
+def start_work(
+    node: DOMNode,
+    group: str,
+    description: str,
+    work: Callable[[Job], None],
+    pause: Callable[[], object] = _no_pause,
+) -> None:
     """Have *work* done in a thread, in place of what was started in this group of the node before."""
 
     async def run() -> None:
-        await run_in_thread(work)
+        await run_in_thread(work, pause)
 
     _: Worker[None] = node.run_worker(run, group=group, description=description, exclusive=True, exit_on_error=False)

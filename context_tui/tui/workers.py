@@ -23,13 +23,16 @@ from context_tui.session.context import context_at
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
 from context_tui.tui.loading import read
+from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
 from context_tui.tui.search import search
 from context_tui.tui.text import Reader
 from context_tui.tui.threads import WORK, Job, start_work
 from context_tui.tui.view import Location, View
 
-BUSY, GIVE_WAY = 0.15, 0.02
-"""Seconds for which reading gives way to the screen after something was pressed, and for which it pauses meanwhile."""
+BUSY = 0.15
+"""Seconds after something was pressed for which work that nobody waits for gives way to the screen."""
+GIVE_WAY, STAND_BACK = 0.02, 0.3
+"""Seconds for which it pauses meanwhile, after each turn: reading, and what only adds to what is on screen."""
 PLANNED_MESSAGES = 50_000
 """Messages up to which plans are made to find where one changes something."""
 
@@ -46,6 +49,13 @@ class SizesKnown(Message):
     """The sizes of a view's context are known."""
 
     view: View
+
+
+@dataclass
+class RuntimeSizesKnown(Message):
+    """What each runtime believed in the messages of a session is known."""
+
+    session: Session
 
 
 @dataclass
@@ -84,10 +94,19 @@ class InspectorWorkers:
         self._screen = screen
         self._sizes: tuple[object, ContextSizes] | None = None
         self._fires: tuple[object, Fires] | None = None
+        self._runtime_sizes: RuntimeSizes | None = None
+        self._counted: Session | None = None  # the last whose runtime sizes were asked for
         self.touched_at = 0.0
 
-    def _start(self, group: str, description: str, work: Callable[[Job], None]) -> None:
-        start_work(self._screen, group, description, work)
+    def _start(self, group: str, description: str, work: Callable[[Job], None], gives_way: float = 0.0) -> None:
+        """Start work that pauses at most so many seconds after each turn while something is pressed."""
+
+        def pause() -> None:
+            until = time.monotonic() + gives_way
+            while time.monotonic() < min(until, self.touched_at + BUSY):
+                time.sleep(GIVE_WAY)
+
+        start_work(self._screen, group, description, work, pause)
 
     def cancel(self, group: str) -> None:
         """Stop the work of a group."""
@@ -97,14 +116,9 @@ class InspectorWorkers:
         """Read a session; posts ``loading.Read`` and ``loading.Failed``."""
 
         def work(job: Job) -> None:
-            def rest() -> None:
-                if time.monotonic() - self.touched_at < BUSY:
-                    time.sleep(GIVE_WAY)
-                job.rest()
+            read(info, self._screen.post_message, lambda: job.cancelled, job.rest)
 
-            read(info, self._screen.post_message, lambda: job.cancelled, rest)
-
-        self._start("read", "read the session", work)
+        self._start("read", "read the session", work, GIVE_WAY)
 
     def read_blocks(self, reader: Reader, location: Location) -> None:
         """Read a large message; posts ``BlocksRead``."""
@@ -160,7 +174,24 @@ class InspectorWorkers:
                 if acts is not None and acts != points[0]:
                     keep(Fires(points, acts))
 
-        self._start("fires", "find where triggers fire", work)
+        self._start("fires", "find where triggers fire", work, STAND_BACK)
+
+    def runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
+        """What each runtime believed before a message of a session, once that is known."""
+        known = self._runtime_sizes
+        return known if known is not None and known.knows(session, message) else None
+
+    def find_runtime_sizes(self, session: Session) -> None:
+        """Find what each runtime believed all along a session, unless that has begun; posts ``RuntimeSizesKnown``."""
+        if self._counted is session:
+            return
+
+        def work(job: Job) -> None:
+            self._runtime_sizes = runtime_sizes_of(session, job.checkpoint)
+            self._screen.post_message(RuntimeSizesKnown(session))
+
+        self._counted = session
+        self._start("runtime-sizes", "compute the believed sizes", work, STAND_BACK)
 
     def draw_curve(self, view: View, name: str, values: Sequence[Any]) -> None:
         """Plan for many values of a setting; posts ``CurveKnown``."""

@@ -19,7 +19,7 @@ from context_tui.tui.request_info import describe_request
 from context_tui.tui.runtime_sizes import runtime_sizes_of
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
-from tests.tui.fakes import drawn, until
+from tests.tui.fakes import drawn
 from tests.tui.inspecting import session
 
 Block = dict[str, Any]
@@ -198,20 +198,6 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     assert not runtime_sizes.knows(session(), 3)
 
 
-async def test_what_was_believed_comes_when_it_is_counted() -> None:
-    made, detail = session(), Detail()
-    mark = Marker(made.context_at(), None).mark(3)
-
-    class Alone(App[None]):
-        def compose(self) -> ComposeResult:
-            yield detail
-
-    async with Alone().run_test(size=(100, 20)) as pilot:
-        subject = Subject(made, Location(3), made.content.blocks(3), mark, note="recorded: 9,410 tokens in")
-        detail.read(subject, Content("3"), Content(""))
-        assert "believed before it" not in detail.shown
-        await until(pilot, lambda: "believed before it" in detail.shown)
-        first = detail.shown.splitlines()
-        assert first.index("recorded: 9,410 tokens in") + 1 == next(n for n, t in enumerate(first) if "believed" in t)
-        detail.read(Subject(made, Location(5), made.content.blocks(5), mark), Content("5"), Content(""))
-        assert "believed before it" in detail.shown
+def test_what_was_believed_stands_below_what_was_recorded() -> None:
+    subject = replace(of({"type": "text", "text": "Hi."}), note="recorded: 9,410 tokens in", belief="believed: 9,000")
+    assert [text for _, text in lines(subject)][:3] == ["recorded: 9,410 tokens in", "believed: 9,000", ""]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+
 import pytest
 from textual.binding import Binding
 from textual.fuzzy import Matcher
@@ -9,6 +13,8 @@ from textual.widgets import ContentSwitcher, Footer, Input, Static
 
 from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
+from context_tui.session.session import Session
+from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.screens.filters import FilterScreen
@@ -289,6 +295,37 @@ async def test_the_window_is_asked_for() -> None:
         running.screen.query_one(Input).value = "64k"
         await pilot.press("enter")
         await until(pilot, lambda: screen.view.session.window.tokens == 64_000)
+
+
+async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go = [], Event()
+
+    def slowly(session: Session, checkpoint: Callable[[], object]) -> RuntimeSizes:
+        begun.append(session)
+        assert go.wait(20)
+        return runtime_sizes_of(session, checkpoint)
+
+    monkeypatch.setattr("context_tui.tui.workers.runtime_sizes_of", slowly)
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await until(pilot, lambda: begun)
+        screen = inspector(running)
+        detail = screen.query_one(Detail)
+
+        def shows(message: int) -> bool:
+            return detail.location == Location(message)
+
+        for message in (43, 45, 3):
+            screen.query_one(Timeline).select(Location(message))
+            await until(pilot, partial(shows, message))
+            assert "believed before it" not in detail.shown
+        go.set()
+        await until(pilot, lambda: "believed before it" in detail.shown)
+        assert begun == [screen.view.session]
+        screen.query_one(Timeline).select(Location(5))
+        await until(pilot, partial(shows, 5))
+        assert "believed before it" in detail.shown
+    assert len(begun) == 1
 
 
 async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> None:

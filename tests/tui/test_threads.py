@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from textual.message import Message
+from textual.screen import Screen
 
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
@@ -16,7 +18,7 @@ from context_tui.tui.runtime_sizes import runtime_sizes_of
 from context_tui.tui.search import search
 from context_tui.tui.threads import Cancelled, Job, run_in_thread
 from context_tui.tui.view import View
-from context_tui.tui.workers import first_change
+from context_tui.tui.workers import BUSY, GIVE_WAY, STAND_BACK, InspectorWorkers, first_change
 from tests.tui.inspecting import session
 
 
@@ -71,6 +73,35 @@ async def test_work_rests_until_the_screen_has_had_its_turn() -> None:
     turns.append("screen")
     await working
     assert turns == ["screen", "work"]
+
+
+async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [100.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr("context_tui.tui.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    pauses = list[Callable[[], object]]()
+    monkeypatch.setattr("context_tui.tui.workers.start_work", lambda *given: pauses.append(given[-1]))
+    computed = InspectorWorkers(Screen())
+    computed.find_runtime_sizes(VIEW.session)
+    computed.find_runtime_sizes(VIEW.session)  # it has begun
+    computed.find_sizes(VIEW)
+    assert len(pauses) == 2
+    aside, waited_for = pauses
+    aside()
+    assert not slept
+    computed.touched_at = now[0]
+    waited_for()
+    assert not slept
+    aside()
+    assert BUSY <= sum(slept) <= BUSY + GIVE_WAY, "until nothing was pressed for a while"
+    slept.clear()
+    computed.touched_at = now[0] + 1_000  # a key is held
+    aside()
+    assert STAND_BACK <= sum(slept) <= STAND_BACK + GIVE_WAY, "and then goes on all the same"
 
 
 async def test_results_and_errors_come_back() -> None:

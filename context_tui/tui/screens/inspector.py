@@ -53,7 +53,14 @@ from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.workers import BlocksRead, CurveKnown, FiresKnown, InspectorWorkers, SizesKnown
+from context_tui.tui.workers import (
+    BlocksRead,
+    CurveKnown,
+    FiresKnown,
+    InspectorWorkers,
+    RuntimeSizesKnown,
+    SizesKnown,
+)
 
 if TYPE_CHECKING:
     from context_tui.tui.app import Options
@@ -288,8 +295,16 @@ class InspectorScreen(Screen[None]):
         note = describe_request(self.view.session, location)
         happened = tuple(text for event in self.rows.events_at(location.message) for text in about(facts, event))
         blocks = self.reader.blocks(location.message)
-        subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note=note, events=happened)
+        belief = self._belief(location) if location.block < 0 else ""
+        subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
+
+    def _belief(self, location: Location) -> str:
+        """What the runtimes believed before a message; empty until that is known."""
+        sizes = self.computed.runtime_sizes(self.view.session, location.message)
+        if sizes is None and not self.reading:
+            self.computed.find_runtime_sizes(self.view.session)
+        return sizes.describe(location.message) if sizes else ""
 
     def set_status(self, text: str, *, hint: bool = False) -> None:
         """Say something in the line above the timeline."""
@@ -322,6 +337,11 @@ class InspectorScreen(Screen[None]):
     def _show_curve(self, event: CurveKnown) -> None:
         if event.view.policy == self.view.policy and event.view.context is self.view.context:
             self.query_one(ParameterPanel).show_curve(event.name, event.values, event.after)
+
+    @on(RuntimeSizesKnown)
+    def _show_belief(self, event: RuntimeSizesKnown) -> None:
+        if event.session is self.view.session:
+            self.draw_detail()
 
     @on(BlocksRead)
     def _show_blocks(self, event: BlocksRead) -> None:

@@ -14,17 +14,11 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
-from textual.timer import Timer
 
-from context_tui.session.session import Session
 from context_tui.tui.document import Subject, pieces
-from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
-from context_tui.tui.threads import Job, start_work
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
-IDLE = 0.04
-"""Seconds for which a message is shown until what was believed before it is counted."""
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
     *("cleared", "truncated", "summarised", "dropped", "found", "rule"),
@@ -54,12 +48,6 @@ class Detail(ReadingPane):
 
         location: Location
 
-    @dataclass
-    class Counted(Message):
-        """What was believed before each message of a session is known."""
-
-        runtime_sizes: RuntimeSizes
-
     class Closed(Message):
         """The timeline is wanted again."""
 
@@ -67,9 +55,6 @@ class Detail(ReadingPane):
         super().__init__(id=id)
         self._subject: Subject | None = None
         self.needle = ""
-        self._runtime_sizes: RuntimeSizes | None = None
-        self._counting: Timer | None = None
-        self._titles = (Content(""), Content(""))
 
     @property
     def location(self) -> Location | None:
@@ -79,10 +64,9 @@ class Detail(ReadingPane):
     def read(self, subject: Subject, title: Content, subtitle: Content) -> None:
         """Show a subject; the place in it is kept where only its fate has changed."""
         old = self._subject
-        subject = self._with_belief(subject)
         if old and _same(old, subject):
             return
-        self.border_title, self.border_subtitle = self._titles = title, subtitle
+        self.border_title, self.border_subtitle = title, subtitle
         stays = old is not None and old.location == subject.location and old.session is subject.session
         if stays and old is not None:
             subject = replace(subject, limit=old.limit)
@@ -93,30 +77,6 @@ class Detail(ReadingPane):
             self.scroll_to(y=top, animate=False, force=True)
         else:
             self._go_to_needle()
-
-    def _with_belief(self, subject: Subject) -> Subject:
-        """With what was believed before the message, where that is known; otherwise it is counted soon."""
-        if self._runtime_sizes and self._runtime_sizes.knows(subject.session, subject.location.message):
-            words = self._runtime_sizes.describe(subject.location.message) if subject.location.block < 0 else ""
-            return replace(subject, belief=words)
-        if self._counting is not None:
-            self._counting.stop()
-        self._counting = self.set_timer(IDLE, lambda: self._count(subject.session))
-        return subject
-
-    def _count(self, session: Session) -> None:
-        def work(job: Job) -> None:
-            self.post_message(self.Counted(runtime_sizes_of(session, job.checkpoint)))
-
-        if self._subject and self._subject.session is session and not getattr(self.screen, "reading", False):
-            start_work(self, "runtime-sizes", "compute the believed sizes", work)
-
-    def on_detail_counted(self, event: Counted) -> None:
-        """Show what was believed before the message that is read."""
-        event.stop()
-        self._runtime_sizes = event.runtime_sizes
-        if self._subject:
-            self.read(self._subject, *self._titles)
 
     def seek(self, text: str) -> None:
         """Show where *text* stands, and the first place where it does; nothing shows it no more."""

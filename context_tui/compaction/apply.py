@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from context_tui.compaction.changes import new_texts
 from context_tui.compaction.derive import Derivation
 from context_tui.compaction.plan import Insert, Plan
@@ -27,16 +29,23 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     if plan.summarises and not (summary and summary.strip()):
         raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
     made, touched = Derivation(session), bool(plan.changes or context.replaced)
+    for each in order_after(plan):
+        if isinstance(each, Insert):
+            block = {"type": "text", "text": each.text(summary or "")}
+            flags = MessageFlag.SUMMARY if each.summary else 0
+            made.add({"role": each.role, "content": [block]}, flags=flags, injected=not each.summary)
+        else:
+            made.keep(each, new_texts(session.content, context, plan.changes, each) if touched else None)
+    return made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
+
+
+def order_after(plan: Plan) -> Iterator[int | Insert]:
+    """What the result consists of, in order: messages (by index) that are kept, and what is put in."""
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
     gone = {position for each in plan.dropped for position in each}
-    for position in range(len(context) + 1):
-        for insert in inserts.get(position, ()):
-            block = {"type": "text", "text": insert.text(summary or "")}
-            flags = MessageFlag.SUMMARY if insert.summary else 0
-            made.add({"role": insert.role, "content": [block]}, flags=flags, injected=not insert.summary)
-        if position < len(context) and position not in gone:
-            message = context.order[position]
-            made.keep(message, new_texts(session.content, context, plan.changes, message) if touched else None)
-    return made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
+    for position in range(len(plan.context) + 1):
+        yield from inserts.get(position, ())
+        if position < len(plan.context) and position not in gone:
+            yield plan.context.order[position]

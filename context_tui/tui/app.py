@@ -13,7 +13,7 @@ from pathlib import PurePath
 from threading import Thread, Timer
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from textual import on
+from textual import events, on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter
@@ -25,6 +25,7 @@ from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
+from context_tui.tui.key_queue import Followed, KeyQueue
 from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.themes import DARK, LIGHT, theme_for
 from context_tui.tui.threads import join_threads
@@ -90,6 +91,7 @@ class ContextTuiApp(App[None]):
         self.options = Options(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
         self._output_filter = OutputFilter(ascii=ascii)
         self._has_begun = False
+        self._keys = KeyQueue(self, super().on_event)
         self.ended_by: int | None = None  # the number of the signal
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
@@ -120,6 +122,17 @@ class ContextTuiApp(App[None]):
         gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
         self._has_begun = True
         self.begin()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys go through the queue; all else is handled as it comes."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            await self._keys.take(event)
+        else:
+            await super().on_event(event)
+
+    @on(Followed)
+    async def _key_handled(self, event: Followed) -> None:
+        await self._keys.followed(event)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and ours, as one."""

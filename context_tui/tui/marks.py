@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Plan
@@ -54,15 +55,15 @@ OUTSIDE = {
     "compaction": "not in this context: compacted before",
     "clear": "not in this context: cleared since (/clear)",
     "unsent": "not in this context: never sent to the model",
-    "after": "not in this context: after the point planned as of",
+    "after": "not in this context: it comes after the point that is planned for",
 }
 
 
 class Marker:
-    """The marks of one plan, row by row, for the rows that are looked at."""
+    """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows."""
 
-    def __init__(self, context: Context, plan: Plan | None) -> None:
-        self.context, self.plan = context, plan
+    def __init__(self, context: Context, plan: Plan | None, done: Mapping[int, str] | None = None) -> None:
+        self.context, self.plan, self._done = context, plan, done or {}
         order = context.order
         self._range = order if isinstance(order, range) and order.step == 1 else None
         self._epoch = epoch_at(context.facts, context.at)
@@ -80,7 +81,7 @@ class Marker:
             word = "after" if message >= self.context.at else "before"
             return Mark(GLYPHS[word], word, OUTSIDE[self._why_outside(message)])
         if self.plan is None:
-            return NO_MARK
+            return self._mark_done(message, block) if self._done else NO_MARK
         verdict = self.plan.verdict_at(position, block if block >= 0 else None)
         word = verdict.verdict
         if word == "kept" and block < 0:
@@ -94,6 +95,15 @@ class Marker:
             elif verdict.code in PROTECTED:
                 word = "protected"
         return Mark(GLYPHS.get(word, "?"), word, verdict.words)
+
+    def _mark_done(self, message: int, block: int) -> Mark:
+        facts = self.context.facts
+        rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
+        for row in rows:
+            if word := self._done.get(row):
+                what = "" if block >= 0 else f"its {PARTS[Kind(facts.kind[row])]}, "
+                return Mark(GLYPHS.get(word, "?"), word, f"{what}{word} when the plan was applied")
+        return NO_MARK
 
     def changed_in(self, message: int) -> list[int]:
         """The changed blocks of a message that stand in its own row: all but results."""

@@ -51,12 +51,20 @@ def branches(session: Session, width: int) -> str:
     return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
 
 
-def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = None, width: int = 200) -> str:
+def notice(
+    view: View,
+    shown: int,
+    points: Sequence[Jump],
+    fit: Fit | None = None,
+    width: int = 200,
+    progress: float = 1.0,
+) -> str:
     """What to know about a view of which *shown* rows are listed, in about *width* cells.
 
     Args:
-        points: those worth planning as of.
+        points: those worth planning before.
         fit: of the view's context, once it is known.
+        progress: the share of the file that has been read; less than 1 where reading was stopped.
     """
     session, context = view.session, view.context
     if not len(session):
@@ -66,12 +74,16 @@ def notice(view: View, shown: int, points: Sequence[Jump], fit: Fit | None = Non
     if view.trouble:
         return view.trouble
     if not len(context):
-        return f"The context before message {view.point:,} is empty   . returns to the end"
-    if session.origin:
-        return f"A copy with {session.origin} applied   u undoes it   e exports it"
+        return f"The context before #{view.point:,} is empty   . or esc returns to the end"
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
-        return f"Planned as of message {view.at:,}{why}   . returns to the end"
+        return f"Planned before #{view.at:,}{why}   . or esc returns to the end"
+    if view.applied:
+        return f"Applied {view.applied.policy}: {view.applied.text}   u undoes it   e exports it"
+    if session.origin:
+        return f"A copy with {session.origin} applied   u undoes it   e exports it"
+    if progress < 1:
+        return f"{progress:.0%} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if off := fit_text(fit, width):

@@ -35,12 +35,22 @@ class Location(NamedTuple):
 START = Location(0)
 
 
+@dataclass(frozen=True)
+class Applied:
+    """What a plan that was applied did: by which policy, in words, and to which rows of the copy's blocks."""
+
+    policy: str
+    text: str
+    marks: Mapping[int, str]
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What is on screen: a session, the point it is planned as of, a policy with its settings, and what is listed.
 
     ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and
-    ``redo`` hold whole views, as undoing an applied plan is going back to the one before.
+    ``redo`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
+    in place of a plan until a policy is chosen anew.
     """
 
     session: Session
@@ -52,6 +62,7 @@ class View:
     cursor: Location = START
     undo: tuple[View, ...] = ()
     redo: tuple[View, ...] = ()
+    applied: Applied | None = None
     exported: bool = False
 
     @property
@@ -71,13 +82,16 @@ class View:
 
     @property
     def plan(self) -> Plan | None:
-        """What the chosen policy would do here; None where its settings allow no plan (``trouble`` says why)."""
-        return self.plan_of(self.policy)
+        """What the chosen policy would do here; None where its settings allow no plan (``trouble`` says why).
+
+        None also where it is told what was applied instead.
+        """
+        return None if self.applied else self.plan_of(self.policy)
 
     @property
     def trouble(self) -> str:
         """Why there is no plan, in words; empty when there is one."""
-        return self.trouble_of(self.policy)
+        return "" if self.applied else self.trouble_of(self.policy)
 
     def plan_of(self, policy: str) -> Plan | None:
         """What *policy* would do here at its settings."""
@@ -145,7 +159,7 @@ class View:
 
     def with_policy(self, policy: str) -> View:
         """The same with another policy chosen."""
-        return replace(self, policy=policy)
+        return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
         """The same with one setting changed; a value equal to the default is forgotten. ``A.b`` sets one of A's."""
@@ -155,7 +169,7 @@ class View:
         values = {key: old for key, old in self.params.get(policy, {}).items() if key != name}
         if value != POLICIES[policy].Params.model_fields[name].get_default():
             values[name] = value
-        return replace(self, params={**self.params, policy: values})
+        return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
         """The same planned as of another message; None or past the last message is the end."""
@@ -171,10 +185,11 @@ class View:
         """The same with the context window given by the user."""
         return replace(self, session=self.session.with_window(tokens))
 
-    def applied(self, session: Session) -> View:
-        """The view of what applying a plan made of the session; the way back is kept."""
+    def with_copy(self, session: Session, applied: Applied, cursor: Location) -> View:
+        """The view of the copy that applying a plan made, which tells what was applied; the way back is kept."""
         params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
-        return View(session, policy=self.policy, params=params, undo=(*self.undo, self))
+        undo = (*self.undo, self)
+        return View(session, policy=self.policy, params=params, cursor=cursor, undo=undo, applied=applied)
 
     def with_export(self) -> View:
         """The same, exported."""

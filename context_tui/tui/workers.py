@@ -20,9 +20,9 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.context import context_at
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import Session
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
-from context_tui.tui.loading import read
+from context_tui.tui.loading import Loading
 from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
 from context_tui.tui.search import search
 from context_tui.tui.text import Reader
@@ -112,11 +112,11 @@ class InspectorWorkers:
         """Stop the work of a group."""
         self._screen.workers.cancel_group(self._screen, group)
 
-    def read_session(self, info: SessionInfo) -> None:
-        """Read a session; posts ``loading.Read`` and ``loading.Failed``."""
+    def read_session(self, loading: Loading) -> None:
+        """Read a session, or read on; posts ``loading.Read`` and ``loading.Failed``."""
 
         def work(job: Job) -> None:
-            read(info, self._screen.post_message, lambda: job.cancelled, job.rest)
+            loading.read(self._screen.post_message, lambda: job.cancelled, job.rest)
 
         self._start("read", "read the session", work, GIVE_WAY)
 

@@ -146,7 +146,7 @@ async def test_three_lines_that_fit(width: int, at: int | None) -> None:
         lines = app.header.render().plain.split("\n")
         assert len(lines) == 3 and all(cells([(each, "")]) <= width - 2 for each in lines)
         if width >= 40:
-            assert ("at the end" if at is None else f"as of message {at}") in lines[0]
+            assert ("at the end" if at is None else f"before #{at}") in lines[0]
             assert "recorded" in lines[1] and ("recorded" in lines[2] or at == 0)
 
 

@@ -25,6 +25,7 @@ from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.parameters import ParameterPanel
+from context_tui.tui.widgets.scoreboard import Scoreboard
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn, footer_fits, until
@@ -82,9 +83,58 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
         screen.action_as_of()
         assert screen.view.point == 24
         await settled(pilot)
-        assert "Planned as of message 24" in notice(screen) and "as of message 24" in drawn(running)
-        screen.action_as_of()
+        assert "Planned before #24" in notice(screen) and "before #24" in drawn(running)
+        screen.query_one(Timeline).select(Location(30))
+        await pilot.press("full_stop")
+        assert screen.view.at is None, "at another message too it goes back, as it says"
+        await pilot.press("full_stop")
+        assert screen.view.at == 30 and 30 not in screen.view.context.order
+        await pilot.press("escape")
         assert screen.view.at is None
+
+
+async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        plan = screen.view.plan
+        assert plan is not None
+        row = max(plan.changes)
+        here = Location(plan.context.facts.block_message[row], row)
+        screen.query_one(Timeline).select(here)
+        await pilot.press("a")
+        await until(pilot, lambda: screen.view.session.origin)
+        await settled(pilot)
+        assert screen.location == here and screen.marker.mark(*here).word == "cleared"
+        told = f"Applied defect-microcompact: est. {plan.tokens_before:,} → {plan.tokens_after:,} tokens"
+        assert told in notice(screen) and "6 blocks cleared" in notice(screen)
+        assert "applied: est. " in drawn(running) and "u undoes it, e exports it" in drawn(running)
+        assert screen.query_one(Scoreboard).current == ""
+        await pilot.press("a")
+        assert isinstance(running.screen, InspectorScreen) and screen.view.applied, "there is nothing to apply"
+        await pilot.press("1")
+        assert screen.view.applied is None and screen.view.plan is not None
+        await pilot.press("u", "U")
+        await settled(pilot)
+        assert screen.view.session.origin and screen.view.plan is not None, "the view that was left"
+
+
+async def test_focus_comes_back_when_the_terminal_is_large_enough_again() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.query_one(ParameterPanel).rows.focus()
+        await pilot.pause()
+        await pilot.resize_terminal(50, 10)
+        await until(pilot, lambda: screen.has_class("-tiny"))
+        await pilot.pause()
+        await pilot.resize_terminal(40, 10)
+        await pilot.resize_terminal(*WIDE)
+        await until(pilot, lambda: running.focused is screen.query_one(ParameterPanel).rows)
+        await pilot.press("right")
+        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 4}
 
 
 async def test_jumps_plan_as_of_points_of_interest() -> None:
@@ -138,7 +188,7 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         await settled(pilot)
         after = screen.view.session
         assert after.origin == "defect-microcompact" and "u undoes it" in notice(screen)
-        assert screen.view.plan is not None and not screen.view.plan.changed
+        assert screen.view.plan is None and screen.view.applied, "it is not planned anew at once"
         screen.action_undo()
         assert screen.view.session is before
         screen.action_redo()

@@ -15,10 +15,10 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui.loading import Failed, Read, read
+from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
-from tests.tui.fakes import until
+from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 
 INFO = SessionInfo("/tmp/slow.jsonl", "claude-code")
@@ -154,6 +154,23 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         await until(pilot, lambda: not screen.reading)
         await settled(pilot)
         assert len(screen.view.session) == 10 and screen.view.plan is not None
+        top, share = drawn(running).splitlines()[0], f"{10 / len(slow.whole):.0%} read"
+        assert share in top and "at the end" not in top, "nothing is called the end that is none"
+        assert f"{share}: 10 messages so far" in str(screen.query_one("#status", Static).content)
+        await pilot.press("e")
+        assert running.screen is screen, "half a session is not exported"
+        await pilot.press("4", "home")
+        slow.gate.release()
+        await pilot.press("r")
+        await until(pilot, lambda: len(screen.view.session) == 15)
+        assert screen.reading and screen.query_one(Timeline).cursor == 0
+        slow.free = True
+        await until(pilot, lambda: not screen.reading)
+        await settled(pilot)
+        assert len(screen.view.session) == len(slow.whole) and screen.view.policy == "agent-sdk-prune"
+        assert "at the end" in drawn(running).splitlines()[0] and screen.query_one(Timeline).cursor == 0
+        await pilot.press("r")
+        assert not screen.reading, "there is nothing more"
 
 
 async def test_quitting_while_reading_is_quick(slow: Slow) -> None:
@@ -186,14 +203,14 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(opening, "scanner_for", lambda info: Broken())
     posted: list[Message] = []
-    read(INFO, posted.append, lambda: False)
+    Loading(INFO).read(posted.append, lambda: False)
     assert isinstance(posted[0], Failed) and "KeyError" in posted[0].why
 
 
 def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     scanner, rests = Slow(step=1, free=True), list[int]()
     monkeypatch.setattr(opening, "scanner_for", lambda info: scanner)
-    read(INFO, lambda message: None, lambda: False, lambda: rests.append(scanner.at))
+    Loading(INFO).read(lambda message: None, lambda: False, lambda: rests.append(scanner.at))
     assert rests == list(range(1, len(scanner.whole)))
 
 
@@ -201,7 +218,7 @@ def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "scanner_for", lambda info: Slow(step=1, free=True))
     monkeypatch.setattr("context_tui.tui.loading.YIELD", 0.0)
     posted: list[Message] = []
-    read(INFO, posted.append, lambda: False)
+    Loading(INFO).read(posted.append, lambda: False)
     assert len(posted) < 10 and isinstance(posted[-1], Read) and posted[-1].end
     assert len(posted[-1].rows.first) == len(posted[-1].session)
 

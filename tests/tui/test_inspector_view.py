@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,17 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.compaction.apply import apply
+from context_tui.compaction.apply import apply, order_after
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import Problem
+from context_tui.tui.applied import applied
 from context_tui.tui.command_line import command_line
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
+from context_tui.tui.marks import Marker
 from context_tui.tui.screens.dialogs import window_tokens
 from context_tui.tui.status import notice
 from context_tui.tui.threads import Cancelled
@@ -73,13 +76,56 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     view = View(session())
     plan = view.plan
     assert plan is not None
-    after = view.applied(apply(view.session, plan))
+    made = apply(view.session, plan)
+    after = view.with_copy(made, *applied(plan, made, view.cursor))
     assert after.unexported and not after.with_export().unexported
     before = after.undone()
     assert before is not None and before.session is view.session
     again = before.redone()
     assert again is not None and again.session is after.session
     assert view.undone() is None and view.redone() is None
+
+
+def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
+    view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1)
+    plan = view.plan
+    assert plan is not None and len(plan.changes) > 6
+    made = apply(view.session, plan)
+    told, cursor = applied(plan, made, Location(24))
+    after = view.with_copy(made, told, cursor)
+    assert after.plan is None and not after.trouble and after.cursor == Location(24)
+    assert told.text == (
+        f"est. {plan.tokens_before:,} → {plan.tokens_after:,} tokens, {len(plan.changes)} blocks cleared"
+    )
+    marker = Marker(after.context, after.plan, told.marks)
+    cleared = [row for row in plan.changes if marker.mark(made.facts.block_message[row], row).word == "cleared"]
+    assert cleared == list(plan.changes), "nothing moved: rows are what they were"
+    assert Counter(told.marks.values()) == {"cleared": len(plan.changes)}
+    again = after.with_policy("defect-microcompact")
+    assert again.applied is None and again.plan is not None
+    assert after.with_param("defect-microcompact", "keep_recent_turns", 2).plan is not None
+    undone = after.undone()
+    assert undone is not None and undone.plan is plan
+
+
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_the_cursor_stays_with_its_message_in_the_copy(policy: str) -> None:
+    view = View(session(10)).with_param("defect-compact", "threshold", 9_000).with_param("manual", "cut", 40)
+    view = view.with_param("koda-microcompact", "keep_recent", 1).with_policy(policy)
+    plan = view.plan
+    assert plan is not None
+    made = apply(view.session, plan, "A summary.")
+    for message in range(len(view.session)):
+        before = view.session.content.blocks(message)
+        for ordinal, row in enumerate([-1, *view.session.facts.blocks_of(message)]):
+            _, there = applied(plan, made, Location(message, row))
+            assert 0 <= there.message < len(made)
+            if any(message == place for place in order_after(plan)):
+                blocks = made.content.blocks(there.message)
+                assert [block["type"] for block in blocks] == [block["type"] for block in before]
+                assert there.block == (-1 if row < 0 else list(made.facts.blocks_of(there.message))[ordinal - 1])
+            elif plan.summarises:
+                assert "A summary." in made.content.blocks(there.message)[0]["text"]
 
 
 def test_marks_toggle_and_choose_the_manual_policy() -> None:
@@ -217,7 +263,7 @@ def test_odd_states_have_words() -> None:
     assert "No rows match" in notice(View(session(), filter=Filter(tool="Nope")), 0, [])
     bare = View(session(4, 0), policy="koda-microcompact")
     assert "No tool results" in notice(bare, 8, [])
-    assert "Planned as of message 10" in notice(View(session(), at=10), 9, [])
+    assert "Planned before #10" in notice(View(session(), at=10), 9, [])
 
 
 def test_what_could_not_be_read_is_told_before_the_rest() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual import on
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
@@ -27,21 +26,16 @@ class Scores(Alone):
     """The scoreboard of the sample."""
 
     def __init__(self, current: str = "defect-compact", ascii: bool = False, theme: str = "textual-dark") -> None:
-        self.board = Scoreboard(ascii=ascii)
+        self.chosen: list[str] = []
+        self.board = Scoreboard(self.chosen.append, ascii=ascii)
         super().__init__(self.board, theme)
         self.current = current
-        self.chosen: list[str] = []
 
     def on_mount(self) -> None:
         """Show it, ready for keys."""
         super().on_mount()
         self.board.show(score_rows(PLANS.get), self.current)
         self.board.focus()
-
-    @on(Scoreboard.Chosen)
-    def chose(self, event: Scoreboard.Chosen) -> None:
-        """Keep what was chosen."""
-        self.chosen.append(event.policy)
 
 
 def test_a_line_for_every_policy_from_its_plan() -> None:

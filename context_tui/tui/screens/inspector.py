@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual import events, on, work
 from textual.app import ComposeResult, SystemCommand
@@ -26,13 +26,14 @@ from context_tui.sanitize import visible
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import status
+from context_tui.tui.applied import applied
 from context_tui.tui.command_line import command_line
 from context_tui.tui.context_events import about
 from context_tui.tui.document import Subject
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.jumps import Jump, jumps, next_jump
 from context_tui.tui.listing import listed
-from context_tui.tui.loading import Failed, Read
+from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import WHOLE, Rows
@@ -93,6 +94,9 @@ class InspectorScreen(Screen[None]):
         self._header: object = None
         self._rest_timer: Timer | None = None
         self._detail_timer: Timer | None = None
+        self._focus_before: Widget | None = None
+        self._loading = None if isinstance(what, Session) else Loading(what)
+        self.progress = 1.0 if isinstance(what, Session) else 0.0  # share of the file that has been read
 
     def compose(self) -> ComposeResult:
         """Header, status, timeline with its map, detail, tuning, footer."""
@@ -109,25 +113,30 @@ class InspectorScreen(Screen[None]):
                 yield Detail(id="detail")
                 yield BreakdownView(ascii=plain, id="breakdown")
         with Horizontal(id="tuning"):
-            yield Scoreboard(ascii=plain, id="scoreboard")
-            yield ParameterPanel(ascii=plain, id="panel")
+            yield Scoreboard(self.action_policy, ascii=plain, id="scoreboard")
+            yield ParameterPanel(self.change_setting, ascii=plain, id="panel")
         yield Footer(compact=True, show_command_palette=False)
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
-        if isinstance(self.what, Session):
-            self.open(self.what)
+        if self._loading is None:
+            self.open(self.view.session)
         else:
             self.reading = True
             set_title(self.query_one("#lines"), "timeline")
-            self.query_one(HeaderBar).show(self.view.session, self.view.context)
+            self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.set_status(status.reading(self.view.session, 0.0))
-            self.call_after_refresh(self.computed.read_session, self.what)  # the first paint comes first
+            self.call_after_refresh(self.computed.read_session, self._loading)  # the first paint comes first
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
-        self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+        """Say so where there is too little room; what had the focus gets it back."""
+        tiny, was = event.size.width < 60 or event.size.height < 20, self.has_class("-tiny")
+        if tiny and not was:
+            self._focus_before = self.focused  # what is hidden loses it
+        self.set_class(tiny, "-tiny")
+        if was and not tiny and self._focus_before is not None:
+            self.call_after_refresh(self.set_focus, self._focus_before)
 
     @property
     def location(self) -> Location:
@@ -146,7 +155,7 @@ class InspectorScreen(Screen[None]):
     @on(Read)
     def _show_read(self, event: Read) -> None:
         """Show what has been read so far."""
-        view = self.view.with_session(event.session)
+        view, self.progress = self.view.with_session(event.session), event.progress
         self.rows, self.reader = event.rows, self.reader.follow(view.session)
         if event.end:
             self.open(view.session)
@@ -171,8 +180,20 @@ class InspectorScreen(Screen[None]):
             error = type(event.worker.error).__name__
             self.show_notification(f"Could not {event.worker.description}: {error}; please report it", warn=True)
 
+    def action_read_on(self) -> None:
+        """Go on with reading where it was stopped."""
+        if self.reading or self._loading is None or self.progress >= 1:
+            self.show_notification("The session is being read" if self.reading else "All of the session has been read")
+        elif self.view.session.origin:
+            self.show_notification("Undo what was applied first (u), then read on", warn=True)
+        else:
+            self.reading = True
+            self.set_status(status.reading(self.view.session, self.progress))
+            self._draw_timeline(self.location)  # without the marks of what it was planned for
+            self.computed.read_session(self._loading)
+
     def open(self, session: Session) -> None:
-        """Show a session that has been read to its end, as it was asked for and as was chosen meanwhile."""
+        """Show a session that has been read, as it was asked for and as was chosen meanwhile."""
         self.reading = False
         view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.location)
         if not self.touched:
@@ -198,7 +219,7 @@ class InspectorScreen(Screen[None]):
         if view.session is not self.reader.session:
             self.reader = Reader(view.session)
         self.rows.grow(view.session)
-        self.marker = Marker(view.context, view.plan)
+        self.marker = Marker(view.context, view.plan, view.applied.marks if view.applied else None)
         self._list_rows()
         self._draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.location)
         self._draw_panel()
@@ -229,15 +250,23 @@ class InspectorScreen(Screen[None]):
         view, fires = self.view, self.computed.fires(self.view)
         first = None if fires is None else fires.points[0] if fires.points else -1
         self.query_one(ParameterPanel).show(
-            view.policy, view.model, view.context, view.runtime_state, view.plan, first=first, trouble=view.trouble
+            view.policy,
+            view.model,
+            view.context,
+            view.runtime_state,
+            view.plan,
+            first=first,
+            trouble=view.trouble,
+            applied=view.applied.text if view.applied else "",
         )
         number = list(POLICIES).index(view.policy) + 1
-        set_title(self.query_one("#tuning"), f"{number} {view.policy}   {POLICIES[view.policy].about}")
+        what = f"{number} {view.policy}   {POLICIES[view.policy].about}"
+        set_title(self.query_one("#tuning"), f"applied: {view.policy}" if view.applied else what)
 
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.rows, self.view.plan
         self.draw_detail()
-        self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), view.policy)
+        self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), "" if view.applied else view.policy)
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
         self._mark_in_sight()
@@ -256,22 +285,22 @@ class InspectorScreen(Screen[None]):
 
     def _ask_for_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
-        values = panel.curve_values(panel.selected) if panel.selected else []
+        values = panel.curve_values(panel.selected) if panel.selected and not self.view.applied else []
         if values:
             self.computed.draw_curve(self.view, panel.selected, values)
 
     def _draw_sizes(self) -> None:
         """Show the sizes of the context wherever they are told: header, breakdown, status."""
         view, sizes = self.view, self.computed.sizes(self.view)
-        header = (view.context, sizes, view.session)
+        header = (view.context, sizes, view.session, self.progress)
         if header != self._header:
             self._header = header
             parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
-            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit)
+            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit, progress=self.progress)
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes)
         fit, width = sizes.fit if sizes else None, self.size.width - 2
-        text = status.notice(view, self.query_one(Timeline).count, self.points, fit, width)
+        text = status.notice(view, self.query_one(Timeline).count, self.points, fit, width, self.progress)
         hint = status.hint(digits(len(POLICIES)), demo=self.options.demo)
         hint = hint if self.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
@@ -411,9 +440,8 @@ class InspectorScreen(Screen[None]):
     # The point
 
     def action_as_of(self) -> None:
-        """Plan as of the selected message, or as of the end again."""
-        here = self.location.message
-        self.show(self.view.with_point(None if self.view.at == here else here))
+        """Plan before the selected message, or at the end again."""
+        self.show(self.view.with_point(self.location.message if self.view.at is None else None))
 
     def action_jump(self, step: int) -> None:
         """Plan as of the next or previous point of interest."""
@@ -438,13 +466,9 @@ class InspectorScreen(Screen[None]):
             choose = partial(self.action_policy, name)
             yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "No key", choose)
 
-    @on(Scoreboard.Chosen)
-    def _policy_chosen(self, event: Scoreboard.Chosen) -> None:
-        self.show(self.view.with_policy(event.policy))
-
-    @on(ParameterPanel.Changed)
-    def _setting_changed(self, event: ParameterPanel.Changed) -> None:
-        self.show(self.view.with_param(event.policy, event.name, event.value))
+    def change_setting(self, policy: str, name: str, value: Any) -> None:
+        """Give a setting of a policy another value."""
+        self.show(self.view.with_param(policy, name, value))
 
     @on(ParameterPanel.Selected)
     def _setting_selected(self) -> None:
@@ -579,6 +603,9 @@ class InspectorScreen(Screen[None]):
         plan = self.view.plan
         if self._is_reading():
             return
+        if self.view.applied:
+            self.show_notification("A plan was just applied; choose a policy to plan again")
+            return
         if plan is None or not plan.changed:
             why = self.view.trouble or (plan.reason if plan else "") or "the plan changes nothing"
             self.show_notification(f"Nothing to apply: {why}", warn=True)
@@ -587,7 +614,8 @@ class InspectorScreen(Screen[None]):
 
         after: Session | None = await self.app.push_screen_wait(ApplyScreen(self.view.session, plan))
         if after is not None and after is not self.view.session:
-            self.show(self.view.applied(after))
+            told, cursor = applied(plan, after, self.location)
+            self.show(self.view.with_copy(after, told, cursor))
 
     def action_undo(self) -> None:
         """Go back to before the last applied plan."""
@@ -609,8 +637,12 @@ class InspectorScreen(Screen[None]):
     @work
     async def action_export(self) -> None:
         """Write the session, or what was made of it, to a file."""
-        if not self._is_reading():
-            await self._export()
+        if self._is_reading():
+            return
+        if self.progress < 1:
+            self.show_notification(f"Only {self.progress:.0%} has been read; press r to read on", warn=True)
+            return
+        await self._export()
 
     async def _export(self) -> bool:
         from context_tui.tui.screens.export import ExportScreen
@@ -665,6 +697,8 @@ class InspectorScreen(Screen[None]):
             self.close_detail()
         elif self.view.filter or self.view.by_size:
             self.action_unfilter()
+        elif self.view.at is not None:
+            self.show(self.view.with_point(None))
         else:
             self.query_one(Timeline).focus()
 

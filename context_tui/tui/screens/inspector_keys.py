@@ -12,8 +12,8 @@ from context_tui.tui.widgets.scoreboard import DIGITS
 
 NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
-    "< before this context, > after the point planned as of.",
-    "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point planned as of.",
+    "< before this context, > after the point that is planned for.",
+    "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
     "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
 )
 """What help says above the keys."""
@@ -77,7 +77,7 @@ _REST = [
     _key(
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
-    _key("full_stop", "as_of", "as of", "as-of", "Plan as of the selected message; again: as of the end", "."),
+    _key("full_stop", "as_of", "here", "as-of", "Plan before the selected message; again: at the end", "."),
     _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
     _key("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
@@ -93,9 +93,16 @@ _REST = [
     _key("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
     _key("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
     _key("p", "problems", "Problems", "problems", "List the records that could not be read"),
+    _key("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
     _key("w", "window", "Window", "window", "Set the size of the context window"),
     _key("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
     _key("y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"),
-    _key("escape", "back", "Back", "back", "Stop reading the session, close what is open, or show all rows"),
+    _key(
+        "escape",
+        "back",
+        "Back",
+        "back",
+        "Stop reading, close what is open, show all rows, or plan at the end again",
+    ),
     _key("q", "leave", "Quit", "leave", "Quit; asks first if a result is not exported"),
 ]

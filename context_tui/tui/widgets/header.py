@@ -34,8 +34,10 @@ def window_text(window: Window, width: int) -> str:
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
-def title_line(session: Session, window: Window, turns: int, requests: int, at: int, width: int) -> list[Run]:
-    """What is open, with counts; the point at the right edge."""
+def title_line(
+    session: Session, window: Window, turns: int, requests: int, at: int, width: int, progress: float = 1.0
+) -> list[Run]:
+    """What is open, with counts; the point at the right edge, or how much was read of what is not read to its end."""
     info = session.info
     name = visible(PurePath(info.path).name) or info.title or "session"
     named = f"{name}#{info.id}" if info.id else name
@@ -54,7 +56,8 @@ def title_line(session: Session, window: Window, turns: int, requests: int, at: 
         ranks.insert(4, (8, (plural(problems, "problem"), WARN)))
     if session.origin:
         ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
-    point: list[Run] = [("at the end", "")] if at >= len(session) else [(f"as of message {at:,}", f"bold {WARN}")]
+    end: Run = ("at the end", "") if progress >= 1 else (f"{progress:.0%} read", f"bold {WARN}")
+    point: list[Run] = [end] if at >= len(session) else [(f"before #{at:,}", f"bold {WARN}")]
     return spread([part for part in ranks if part[1][0].strip()], point, width)
 
 
@@ -77,6 +80,7 @@ class HeaderBar(Widget):
         self._recorded = Recorded((), ())
         self._turns = 0
         self._at = 0
+        self._progress = 1.0
         self._level: Level | None = None
         self._parts: Mapping[str, int] | None = None
 
@@ -87,18 +91,20 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         fit: Fit | None = None,
+        progress: float = 1.0,
     ) -> None:
-        """Show a session as of the point of *context*.
+        """Show a session at the point of *context*.
 
         Args:
             parts: ``Breakdown.by_category``, None while it is not known.
             fit: ``fit_at`` of this point, None while it is not known.
+            progress: the share of the file that has been read.
         """
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
         usage = recorded_usage(context)
-        self._at, self._parts = context.at, parts
+        self._at, self._parts, self._progress = context.at, parts, progress
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
@@ -126,7 +132,8 @@ class HeaderBar(Widget):
         if session is None or level is None or not width:
             return Content("")
         size, beside_line, beside_gauge = self._layout(level, width)
-        top = title_line(session, level.window, self._turns, len(self._recorded.tokens), self._at, width)
+        requests, at = len(self._recorded.tokens), self._at
+        top = title_line(session, level.window, self._turns, requests, at, width, self._progress)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,7 +20,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tui.widgets.curve import CurveView
-from context_tui.tui.widgets.draw import BAD, MUTED, Run, content, cut, flow
+from context_tui.tui.widgets.draw import BAD, GOOD, MUTED, Run, content, cut, flow
 from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
 from context_tui.tui.widgets.setting_rows import SettingRows
 
@@ -95,13 +95,6 @@ class ParameterPanel(Widget):
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
-    class Changed(Message):
-        """A setting was given another value; a chain's are named ``POLICY.NAME``."""
-
-        def __init__(self, policy: str, name: str, value: Any) -> None:
-            super().__init__()
-            self.policy, self.name, self.value = policy, name, value
-
     class Selected(Message):
         """Another setting's row was chosen: its curve is wanted."""
 
@@ -109,15 +102,19 @@ class ParameterPanel(Widget):
             super().__init__()
             self.policy, self.name = policy, name
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(
+        self, change: Callable[[str, str, Any], object], *, ascii: bool = False, id: str | None = None
+    ) -> None:
+        """A panel that hands on each change as policy, name and value; a chain's names are ``POLICY.NAME``."""
         super().__init__(id=id)
+        self._change = change
         self.ascii = ascii
         self.policy = ""
         self._shown_at: Context | None = None
         self._values: dict[str, Any] = {}
         self._outcome: Outcome | None = None
         self._difference: list[Run] = []
-        self.rows = SettingRows(ascii=ascii)
+        self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value), ascii=ascii)
         self.outcome = OutcomeText(ascii=ascii)
         self.curve = CurveView(ascii=ascii)
 
@@ -143,11 +140,12 @@ class ParameterPanel(Widget):
         *,
         first: int | None = None,
         trouble: str = "",
+        applied: str = "",
     ) -> None:
         """Show a policy at its settings.
 
         Args:
-            plan: what it would do; None where *trouble* says why there is no plan.
+            plan: what it would do; None where *trouble* says why there is no plan, or *applied* what was done.
             first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
         """
         chosen = POLICIES[policy]
@@ -160,6 +158,9 @@ class ParameterPanel(Widget):
         paragraphs: list[list[Paragraph]] = []
         if outcome:
             paragraphs.append([result_parts(outcome)])
+        elif applied:
+            paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
+            paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
             paragraphs.append([[[("no plan: ", f"bold {BAD}"), (trouble or "not computed yet", "")]]])
         if self._difference:
@@ -210,11 +211,6 @@ class ParameterPanel(Widget):
     def on_resize(self, event: events.Resize) -> None:
         """Side by side where there is room for it."""
         self.set_class(event.size.width < NARROW, "-narrow")
-
-    @on(SettingRows.Set)
-    def _set(self, event: SettingRows.Set) -> None:
-        event.stop()
-        self.post_message(self.Changed(self.policy, event.name, event.value))
 
     @on(SettingRows.Moved)
     def _moved(self, event: SettingRows.Moved) -> None:

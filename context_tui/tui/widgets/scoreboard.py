@@ -10,7 +10,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
-from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
@@ -137,15 +136,10 @@ class Scoreboard(Widget, can_focus=True):
         Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="Policy below"),
     ]
 
-    class Chosen(Message):
-        """A policy was chosen."""
-
-        def __init__(self, policy: str) -> None:
-            super().__init__()
-            self.policy = policy
-
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, choose: Callable[[str], object], *, ascii: bool = False, id: str | None = None) -> None:
+        """A scoreboard that hands on the name of the policy that is chosen, before the key press ends."""
         super().__init__(id=id)
+        self._choose_policy = choose
         self.ascii = ascii
         self.rows: Sequence[ScoreRow] = ()
         self.current = ""
@@ -207,4 +201,4 @@ class Scoreboard(Widget, can_focus=True):
         if self.rows[number].policy != self.current:
             self.current = self.rows[number].policy
             self.refresh()
-            self.post_message(self.Chosen(self.current))
+            self._choose_policy(self.current)

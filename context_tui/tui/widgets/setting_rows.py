@@ -1,7 +1,8 @@
-"""The settings of a policy as rows with sliders: arrows, digits, space and the mouse set them."""
+"""The settings of a policy as rows with sliders: arrows, typing, space and the mouse set them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual import events
@@ -21,7 +22,11 @@ _TYPED = frozenset("0123456789.,_kKmM%")
 
 
 class SettingRows(Widget, can_focus=True):
-    """One row a setting. Values are set here at once and corrected by the next ``show``: no key press gets lost."""
+    """One row a setting, with the values of the last ``show``.
+
+    A value that is set is handed on before the key press ends, and comes back by ``show``: what the next key does, here
+    or elsewhere, is done with that value. An entry that is being typed is taken or refused before any other key.
+    """
 
     BINDING_GROUP_TITLE = "Parameters"
     DEFAULT_CSS = "SettingRows { height: auto; text-wrap: nowrap; text-overflow: clip; }"
@@ -32,17 +37,10 @@ class SettingRows(Widget, can_focus=True):
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
         Binding("shift+left", "step(-10)", "Ten less", show=False, id="setting-ten-less", tooltip="Ten steps less"),
         Binding("shift+right", "step(10)", "Ten more", show=False, id="setting-ten-more", tooltip="Ten steps more"),
-        Binding(",".join("0123456789"), "type", "type", key_display="0–9", id="setting-type", tooltip="Type a value"),
+        Binding("equals_sign,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
     ]
-
-    class Set(Message):
-        """A setting has another value."""
-
-        def __init__(self, name: str, value: Any) -> None:
-            super().__init__()
-            self.name, self.value = name, value
 
     class Moved(Message):
         """Another row was chosen."""
@@ -51,8 +49,10 @@ class SettingRows(Widget, can_focus=True):
             super().__init__()
             self.name = name
 
-    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+    def __init__(self, set_value: Callable[[str, Any], object], *, ascii: bool = False, id: str | None = None) -> None:
+        """Rows whose values are set by *set_value*, which is given a setting's name and value and calls ``show``."""
         super().__init__(id=id)
+        self._set_value = set_value
         self.ascii = ascii
         self.controls: list[Parameter] = []
         self.values: dict[str, Any] = {}
@@ -82,11 +82,11 @@ class SettingRows(Widget, can_focus=True):
         self.refresh(layout=len(controls) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Digits choose a policy where no number can be typed."""
+        """Only numbers are typed; enter is of use elsewhere then."""
         return self._typable if action == "type" else True
 
     def _tell_keys(self) -> None:
-        """Have the footer say what digits do on the chosen row."""
+        """Have the footer say whether a value can be typed on the chosen row."""
         typable = bool(self.control and self.control.scale)
         if typable != self._typable:
             self._typable = typable
@@ -149,8 +149,9 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """Half a number is no number."""
-        self.typed, self.error = None, ""
+        """What was being typed is taken where it is a value; half a number is none."""
+        if not self.finish_entry():
+            self.typed, self.error = None, ""
         self.refresh()
 
     # Setting values
@@ -160,8 +161,7 @@ class SettingRows(Widget, can_focus=True):
         control = self.control
         self.typed, self.error = None, ""
         if control and value != self.values[control.name]:
-            self.values = {**self.values, control.name: value}
-            self.post_message(self.Set(control.name, value))
+            self._set_value(control.name, value)
         self.refresh()
 
     def action_move(self, rows: int) -> None:
@@ -202,7 +202,10 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name))
 
     def action_type(self) -> None:
-        """Digits are taken in ``on_key``; the binding is for the footer and the help."""
+        """Begin to type a value."""
+        if self.control and self.control.scale:
+            self.typed, self.error = "", ""
+            self.refresh()
 
     def action_default(self) -> None:
         """Back to the default."""
@@ -210,40 +213,36 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(self.control.default)
 
     def on_key(self, event: events.Key) -> None:
-        """Digits begin an exact value; enter takes it, escape forgets it."""
-        control = self.control
-        if control is None or control.scale is None:
+        """What is typed after ``=``. Another key than those takes the entry first; one that is refused stops it."""
+        if self.typed is None:
             return
-        character = event.character or ""
-        if character and (character in _TYPED if self.typed is not None else character.isdecimal()):
-            self.typed = ((self.typed or "") + character)[:20]
-        elif self.typed is None:
-            return
+        character, handled = event.character or "", True
+        if character and character in _TYPED:
+            self.typed, self.error = (self.typed + character)[:20], ""
         elif event.key == "backspace":
-            self.typed = self.typed[:-1] or None
+            self.typed, self.error = self.typed[:-1], ""
         elif event.key == "escape":
-            self.typed = None
-        elif event.key == "enter":
-            self._take(control)
+            self.typed, self.error = None, ""
+        else:
+            handled = not self.finish_entry() or event.key == "enter"
+        if handled:
             event.stop()
             event.prevent_default()
-            return
-        else:
-            return
-        self.error = ""
-        event.stop()
-        event.prevent_default()
         self.refresh()
 
-    def _take(self, control: Parameter) -> None:
-        assert control.scale is not None
+    def finish_entry(self) -> bool:
+        """Take what is being typed; False where it is no value, which is said. An empty entry changes nothing."""
+        control = self.control
+        if not self.typed or control is None or control.scale is None:
+            self.typed = None
+            return True
         try:
-            value = parse(self.typed or "", control.scale.low, control.scale.high, control.optional)
+            value = parse(self.typed, control.scale.low, control.scale.high, control.optional)
         except ValueError as problem:
             self.error = f"{control.label}: {problem}"
-            self.refresh()
-        else:
-            self.set_value(value)
+            return False
+        self.set_value(value)
+        return True
 
     # Mouse
 

@@ -1,0 +1,66 @@
+"""Keys one after the other: each has done all that it does before the next is looked at, however fast they come.
+
+Textual hands a key to the widget that has the focus at that moment, and it comes back to the application by way of all
+widgets around that one before bindings are looked up. Of several keys in one burst, the second would be handed to what
+had the focus before the first one moved it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from textual.app import App
+from textual.events import Key
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+
+PATIENCE = 0.3
+"""Seconds after which the next key is handled although the one before did not come back: its widget may be gone."""
+ROUNDS = 2
+"""How often a message follows a key around: once behind the key, and once behind what was posted because of it."""
+
+
+class Followed(Message):
+    """Comes back to the application on the way of a key, behind it: that key has been handled."""
+
+    def __init__(self, target: MessagePump, rounds: int) -> None:
+        super().__init__()
+        self.target, self.rounds = target, rounds
+
+
+class KeyQueue:
+    """The keys that wait for their turn in an application, which hands on ``Key`` and ``Followed`` to it."""
+
+    def __init__(self, app: App[None], handle: Callable[[Key], Awaitable[None]]) -> None:
+        """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
+        self._app, self._handle = app, handle
+        self._waiting: deque[Key] = deque()
+        self._timer: Timer | None = None  # runs while a key is being handled
+
+    async def take(self, key: Key) -> None:
+        """Handle a key now, or when those before it have been."""
+        if self._timer is not None:
+            self._waiting.append(key)
+            return
+        self._timer = self._app.set_timer(PATIENCE, self._go_on)
+        await self._handle(key)
+        await self._follow(self._app.focused or self._app.screen, ROUNDS)
+
+    async def followed(self, message: Followed) -> None:
+        """A key has come back."""
+        message.stop()
+        if self._timer is not None:
+            await self._follow(message.target, message.rounds - 1)
+
+    async def _follow(self, target: MessagePump, rounds: int) -> None:
+        if not rounds or not target.is_running or not target.post_message(Followed(target, rounds)):
+            await self._go_on()
+
+    async def _go_on(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self._waiting and self._app.is_running:
+            await self.take(self._waiting.popleft())

@@ -1,0 +1,69 @@
+"""Keys that come faster than the screen is drawn: the real program in a pseudo-terminal, given several in one write."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.pty import Terminal
+from tests.tui.inspecting import conversation, file_of
+
+LEFT, RIGHT, UP, DOWN = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B"
+TO_SETTINGS = "\t\t\t"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """The inspector on a session of which six results are cleared at the defaults, and ten at one turn kept."""
+    file_of(tmp_path / "session.jsonl", conversation())
+    with Terminal(
+        [sys.executable, "-m", "context_tui", str(tmp_path / "session.jsonl")], columns=150, rows=44
+    ) as opened:
+        opened.wait_for("clears 6 of 36 results")
+        opened.settle(0.3)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("keys", "cleared"),
+    [
+        (f"{LEFT}a", 8),
+        (f"{LEFT}{LEFT}a", 10),
+        (f"{TO_SETTINGS}=1a", 10),
+        (f"{TO_SETTINGS}=1\ta", 10),
+        (f"{TO_SETTINGS}\r2\ra", 8),
+        (f"{TO_SETTINGS}{DOWN}{RIGHT}{UP}{LEFT}a", 8),
+        (f"4{LEFT}1{LEFT}a", 8),
+        (f"\t\t{DOWN}{UP}{LEFT}a", 8),
+    ],
+    ids=[
+        *("a step", "two steps", "an entry", "an entry left by tab", "an entry after enter"),
+        *("another setting and back", "another policy and back", "in the table of policies"),
+    ],
+)
+def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared: int) -> None:
+    terminal.send(keys)
+    terminal.wait_for(f"{cleared} blocks cleared", timeout=10)
+
+
+def test_an_entry_that_is_no_value_is_refused_before_anything_else(terminal: Terminal) -> None:
+    terminal.send(f"{TO_SETTINGS}=0a")
+    terminal.wait_for("invalid: ", timeout=10)
+    terminal.settle(0.3)
+    assert b"blocks cleared" not in terminal.output
+    terminal.send("\x1b")
+    terminal.settle(0.3)
+    terminal.send("a")
+    terminal.wait_for("6 blocks cleared", timeout=10)
+
+
+def test_no_key_is_lost_at_fifty_a_second(terminal: Terminal) -> None:
+    for key in [RIGHT] * 20 + [LEFT] * 22:
+        terminal.send(key)
+        time.sleep(0.02)
+    terminal.send("a")
+    terminal.wait_for("10 blocks cleared", timeout=10)

@@ -1,0 +1,86 @@
+"""Keys one after the other, also where one moves the focus or takes away the widget that it was handed to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual import events, on
+from textual.app import App, ComposeResult
+from textual.containers import Vertical
+from textual.driver import Driver
+from textual.widgets import Input
+
+from context_tui.tui.key_queue import Followed, KeyQueue
+from tests.tui.fakes import until
+
+
+class Form(App[None]):
+    """Two entries; enter goes from the first to the second, escape takes away the one with the focus."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys = KeyQueue(self, super().on_event)
+        self.taken: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        with Vertical(), Vertical(), Vertical():  # a key comes back by way of all of them
+            yield Input(id="first", select_on_focus=False)
+            yield Input(id="second", select_on_focus=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            await self.keys.take(event)
+        else:
+            await super().on_event(event)
+
+    @on(Followed)
+    async def handled(self, event: Followed) -> None:
+        await self.keys.followed(event)
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        self.query_one("#second").focus()
+
+    def on_key(self, event: events.Key) -> None:
+        self.taken.append(event.key)
+        if event.key == "escape" and self.focused:
+            self.focused.remove()
+
+
+def burst(app: App[Any], *keys: str) -> None:
+    """Press keys without waiting for what they do."""
+    driver = app._driver
+    assert isinstance(driver, Driver)
+    for key in keys:
+        event = events.Key(key, key if len(key) == 1 else None)
+        event.set_sender(app)
+        driver.send_message(event)
+
+
+async def test_a_key_goes_where_the_keys_before_it_moved_the_focus() -> None:
+    app = Form()
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, "a", "b", "enter", "c", "tab", "tab", "d", "shift+tab", "e")
+        second = app.query_one("#second", Input)
+        await until(pilot, lambda: second.value == "cd")
+        await until(pilot, lambda: app.query_one("#first", Input).value.endswith("e"))
+
+
+async def test_keys_go_on_where_the_widget_of_one_has_gone() -> None:
+    app = Form()
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, "escape", "f5", "f6")
+        await until(pilot, lambda: app.taken == ["escape", "f5", "f6"])
+
+
+async def test_many_keys_are_all_taken_in_order() -> None:
+    app, text = Form(), "the quick brown fox jumps over the lazy dog" * 5
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, *text)
+        await until(pilot, lambda: app.query_one("#first", Input).value == text)

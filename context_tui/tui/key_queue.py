@@ -18,8 +18,8 @@ from textual.timer import Timer
 
 PATIENCE = 0.3
 """Seconds after which the next key is handled although the one before did not come back: its widget may be gone."""
-ROUNDS = 2
-"""How often a message follows a key around: once behind the key, and once behind what was posted because of it."""
+ROUNDS = 3
+"""How often a message follows a key around: behind the key, what was posted because of it, and what that put off."""
 
 
 class Followed(Message):

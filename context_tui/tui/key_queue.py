@@ -2,22 +2,29 @@
 
 Textual hands a key to the widget that has the focus at that moment, and it comes back to the application by way of all
 widgets around that one before bindings are looked up. Of several keys in one burst, the second would be handed to what
-had the focus before the first one moved it.
+had the focus before the first one moved it, or opened a dialog.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from textual.app import App
 from textual.events import Key
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.screen import Screen
 from textual.timer import Timer
 
 PATIENCE = 0.3
-"""Seconds after which the next key is handled although the one before did not come back: its widget may be gone."""
+"""Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
+although a screen that was opened has not got a focus.
+"""
+SOON = 0.005
+"""Seconds between two looks at a screen that is being opened."""
 ROUNDS = 3
 """How often a message follows a key around: behind the key, what was posted because of it, and what that put off."""
 
@@ -37,16 +44,34 @@ class KeyQueue:
         """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
         self._app, self._handle = app, handle
         self._waiting: deque[Key] = deque()
-        self._timer: Timer | None = None  # runs while a key is being handled
+        self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
+        self._opened: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
+        self._waits_until = 0.0
 
     async def take(self, key: Key) -> None:
         """Handle a key now, or when those before it have been."""
         if self._timer is not None:
             self._waiting.append(key)
-            return
-        self._timer = self._app.set_timer(PATIENCE, self._go_on)
-        await self._handle(key)
-        await self._follow(self._app.focused or self._app.screen, ROUNDS)
+        elif not self._is_open():
+            self._waiting.appendleft(key)
+            self._timer = self._app.set_timer(SOON, self._go_on)
+        else:
+            self._timer = self._app.set_timer(PATIENCE, self._go_on)
+            await self._handle(key)
+            await self._follow(self._app.focused or self._app.screen, ROUNDS)
+
+    def _is_open(self) -> bool:
+        """Whether the screen on top is ready for keys: it is there, and has the focus where it should be."""
+        screen = self._app.screen
+        if screen is self._opened:
+            return True
+        now = time.monotonic()
+        self._waits_until = self._waits_until or now + PATIENCE
+        ready = screen.is_mounted and (screen.focused is not None or not screen.focus_chain)
+        if ready or now >= self._waits_until:
+            self._opened, self._waits_until = screen, 0.0
+            return True
+        return False
 
     async def followed(self, message: Followed) -> None:
         """A key has come back."""

@@ -50,6 +50,16 @@ def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared:
     terminal.wait_for(f"{cleared} blocks cleared", timeout=10)
 
 
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [("w64k\r", "of 64,000"), ("t0\r", "Step 0: rotate"), ("/Step 0\r", "Step 0: rotate"), ("\x1b[D/Step 4\ra", "8 blocks")],
+    ids=["a window", "a message", "a search", "a search, then applied"],
+)
+def test_what_is_typed_goes_to_the_dialog_that_a_key_opens(terminal: Terminal, keys: str, shown: str) -> None:
+    terminal.send(keys)
+    terminal.wait_for(shown, timeout=10)
+
+
 def test_an_entry_that_is_no_value_is_refused_before_anything_else(terminal: Terminal) -> None:
     terminal.send(f"{TO_SETTINGS}=0a")
     terminal.wait_for("invalid: ", timeout=10)

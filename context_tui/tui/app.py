@@ -204,7 +204,7 @@ class ContextTuiApp(App[None]):
             forget_plans()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Everything that a key does on this screen, and Textual's own commands."""
+        """Everything that a key does on this screen; of Textual's own commands the themes."""
         found: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # ours; Textual's own have no id
@@ -221,7 +221,7 @@ class ContextTuiApp(App[None]):
         if isinstance(screen, Commands):
             yield from screen.commands()
         for command in super().get_system_commands(screen):
-            if command.title != "Quit" or "leave" not in found:  # ours asks when a result would be lost
+            if command.title == "Theme":
                 yield command
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual import on
+from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from context_tui.policies.parameters import params_for
@@ -155,6 +156,16 @@ async def test_the_mouse_sets_steps_and_drags() -> None:
         count = len(app.changed)
         await pilot.hover(app.panel.rows, offset=(columns.track_at + 2, 0))
         assert len(app.changed) == count
+
+
+async def test_the_wheel_goes_through_the_rows_and_sets_nothing() -> None:
+    app = Tuner(MICRO)
+    async with app.run_test(size=(120, 8)) as pilot:
+        rows = app.panel.rows
+        for scroll in (rows.on_mouse_scroll_down, rows.on_mouse_scroll_down, rows.on_mouse_scroll_up):
+            scroll(MouseScrollDown(rows, 40, 0, 0, 0, 0, False, False, False))  # type: ignore[arg-type]
+        await pilot.pause()
+        assert rows.row == 1 and not app.changed
 
 
 async def test_a_tool_can_be_clicked() -> None:

@@ -299,16 +299,13 @@ class SettingRows(Widget, can_focus=True):
             self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """One step more for the setting under the mouse."""
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """One step less for the setting under the mouse."""
+        """The row above: the wheel sets nothing."""
         self._wheel(event, -1)
 
-    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        number = self._at(event)
-        if number is not None:
-            event.stop()
-            self.choose(number)
-            self.action_step(steps)
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """The row below."""
+        self._wheel(event, 1)
+
+    def _wheel(self, event: events.MouseEvent, rows: int) -> None:
+        event.stop()
+        self.choose(self.row + rows)

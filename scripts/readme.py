@@ -105,7 +105,7 @@ def keys() -> str:
     from context_tui.tui.widgets.setting_rows import SettingRows
     from context_tui.tui.widgets.timeline import Timeline
 
-    rows: dict[str, str] = {}
+    rows: dict[str, tuple[str, str]] = {}
     for place, bindings in (
         ("", inspector_keys(POLICIES)),
         ("timeline: ", Timeline.BINDINGS),
@@ -114,9 +114,10 @@ def keys() -> str:
         for binding in bindings:
             if isinstance(binding, Binding) and not (binding.id or "").startswith("policy-"):
                 about = binding.tooltip or binding.description
-                rows.setdefault(key_names(binding), f"{place}{about[0].lower()}{about[1:]}" if place else about)
-    policies = {f"`1` to `{len(POLICIES)}`": "Plan with another policy, in the order of the list below"}
-    return table(("key", "what it does"), (policies | rows).items())
+                about = f"{place}{about[0].lower()}{about[1:]}" if place else about
+                rows.setdefault(key_names(binding), (about, f"`{binding.id}`"))
+    policies = {f"`1` to `{len(POLICIES)}`": ("Plan with another policy, in the order of the list below", "")}
+    return table(("key", "what it does", "name"), ((keys, *rest) for keys, rest in (policies | rows).items()))
 
 
 def key_names(binding: Binding) -> str:

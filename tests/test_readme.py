@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from context_tui.config import read_config
+from context_tui.policies.parameters import pairs, params_for
 from context_tui.summarizer.settings import resolve
+from context_tui.tui.screens.inspector_keys import unknown_keys
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -76,8 +79,13 @@ def test_the_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def test_the_configuration_is_understood(tmp_path: Path) -> None:
-    [written] = blocks("toml")
+    written, kept = blocks("toml")
     path = tmp_path / "config.toml"
+    path.write_text(kept)
+    config = read_config(path)
+    assert config.theme in ("context-light", "context-dark") and not unknown_keys(config.keys)
+    for saved in config.settings.values():
+        params_for(POLICIES[saved.policy], pairs(saved.params))
     path.write_text(written)
     expected = tomllib.loads(written)["summarizer"]["openai"]
     endpoint = resolve("openai", environ={}, config=path)

@@ -6,8 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from context_tui.cli.options import message_number, named, opened, parse, parser, spooled, tokens
+from context_tui.cli.options import message_number, named, opened, parse, parser, policy_and_params, spooled, tokens
+from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
 from context_tui.session.session import SessionInfo
@@ -40,10 +42,12 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         SeveralSessions: there is no terminal, and there are several sessions.
     """
     at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
+    settings: dict[str, dict[str, Any]] = {}
     if policy:
-        from context_tui.policies.registry import policy_named  # pydantic: only where a policy is named
+        from context_tui.policies.parameters import differences, params_for  # pydantic: only where a policy is named
 
-        policy_named(policy)
+        chosen, texts = policy_and_params(policy)
+        policy, settings = chosen.name, differences(chosen, params_for(chosen, texts))
     terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
     if not terminal:
         if not specs:
@@ -55,16 +59,18 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         session = opened(specs[0], window)
         inspect.show(session, inspect.report_of(session, at))
         return ExitCode.DONE
-    what = _named(specs)
+    what, config = _named(specs), read_config()
     from context_tui import tui  # Textual: 170 ms
 
     return tui.run(
         what,
         at=at,
         policy=policy,
+        settings=settings,
         window=window,
         ascii=given.ascii,
         theme=given.theme,
+        config=config,
         mouse=not given.no_mouse,
         demo=demo,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
+from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.sanitize import sanitize
@@ -23,6 +24,8 @@ from context_tui.temporary import private_folder
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+    from context_tui.policies.base import Policy
 
 
 class Parser(argparse.ArgumentParser):
@@ -58,13 +61,31 @@ def add_policy(to: argparse.ArgumentParser) -> None:
         required=True,
         type=named,
         metavar="POLICY",
-        help="the policy; `context-tui policies` lists them",
+        help="the policy, or settings saved under a name; `context-tui policies` lists both",
     )
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
     to.add_argument("--idle", type=seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)")
     to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
+
+
+def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
+    """The policy that ``-P`` names and the texts of its parameters; of saved settings those under the ones given.
+
+    Raises:
+        PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
+        ConfigError: the configuration file is not valid.
+    """
+    from context_tui.policies.parameters import pairs  # pydantic: only where a policy is named
+    from context_tui.policies.registry import POLICIES, policy_named
+
+    if name in POLICIES:
+        return POLICIES[name], pairs(params)
+    saved = read_config().settings.get(name)
+    if saved is None:
+        return policy_named(name), pairs(params)
+    return policy_named(saved.policy), {**pairs(saved.params), **pairs(params)}
 
 
 def named(text: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import add_policy, add_session, opened, parse, parser
+from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params
 from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.parameters import assignments, pairs, params_for
+from context_tui.policies.parameters import assignments, params_for
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import policy_named
 from context_tui.policies.triggers import first_firing
@@ -57,8 +57,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def plan_of(session: Session, given: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
-    policy = policy_named(given.policy)
-    params = params_for(policy, pairs(given.param), _OPTIONS)
+    policy, values = policy_and_params(given.policy, given.param)
+    params = params_for(policy, values, _OPTIONS)
     return plan_with(session, policy, params, at=given.at, idle_seconds=given.idle, force=given.ignore_trigger)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import named, parse, parser
 from context_tui.cli.output import say, table, write_json
+from context_tui.config import Saved, read_config
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.parameters import parameters_of, setting
@@ -21,10 +22,11 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
+    saved = {} if given.name else read_config().settings
     if given.json:
         policies = [{"name": p.name, "about": p.about, "params": params_of(p)} for p in chosen]
         broken = [] if given.name else [asdict(each) for each in POLICIES.broken]
-        write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken})
+        write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken, "saved": _saved(saved)})
         return ExitCode.DONE
     for policy in chosen:
         say(policy.name)
@@ -32,7 +34,14 @@ def run(arguments: Sequence[str]) -> int:
         rows = [(p["name"], _shown(p["default"]), _range(p), p["unit"], p["about"]) for p in params_of(policy)]
         table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         say()
+    if saved:
+        say("saved settings")
+        table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
     return ExitCode.DONE
+
+
+def _saved(saved: Mapping[str, Saved]) -> list[dict[str, Any]]:
+    return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved.items()]
 
 
 def params_of(policy: Policy) -> list[dict[str, Any]]:

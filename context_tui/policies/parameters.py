@@ -296,7 +296,19 @@ def names(value: Any) -> Any:
     return tuple(name.strip() for name in value.split(",") if name.strip())
 
 
-# To text
+# To what differs from the defaults, and to text
+
+
+def differences(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
+    """The values that are not the defaults, by policy: those of *policy*, and of each that it runs its own."""
+    fields = type(params).model_fields
+    values = {name: getattr(params, name) for name in fields}
+    changed = {name: value for name, value in values.items() if value != fields[name].get_default()}
+    nested = changed.pop(policy.nests, {}) if policy.nests else {}
+    found = {policy.name: changed} if changed else {}
+    for owner, options in nested.items():
+        found |= differences(policy_named(owner), params_for(policy_named(owner), options))
+    return found
 
 
 def assignments(values: Mapping[str, Any]) -> list[str]:

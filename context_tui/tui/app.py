@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -21,6 +21,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
+from context_tui.config import Config, ConfigError, save_theme
 from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
@@ -32,6 +33,8 @@ from context_tui.tui.threads import join_threads
 
 LEAVE = 0.05
 """Seconds that work in threads has to stop before the program ends without it."""
+
+NO_CONFIG = Config()
 
 PATIENCE_S = 2.0
 """How long leaving may take once the process was told to end."""
@@ -47,6 +50,7 @@ class Options:
     window: int | None = None
     ascii: bool = False
     demo: bool = False
+    keys: Collection[str] = ()  # names of keys that the configuration file sets
 
 
 @runtime_checkable
@@ -80,15 +84,17 @@ class ContextTuiApp(App[None]):
         *,
         at: int | None = None,
         policy: str | None = None,
-        params: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
         window: int | None = None,
         ascii: bool = False,
         theme: str | None = None,
+        config: Config = NO_CONFIG,
         demo: bool = False,
     ) -> None:
         super().__init__()
+        self._theme_kept = ""
         self.what = what
-        self.options = Options(at, policy, {policy: params} if policy and params else {}, window, ascii, demo)
+        self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys))
         self._output_filter = OutputFilter(ascii=ascii)
         self._has_begun = False
         self._keys = KeyQueue(self, super().on_event)
@@ -96,7 +102,9 @@ class ContextTuiApp(App[None]):
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = theme_for(theme, os.environ, self.available_themes)
+        self.theme = theme_for(theme, os.environ, self.available_themes, config.theme)
+        self._theme_kept = self.theme
+        self.set_keymap(config.keys)
 
     def compose(self) -> ComposeResult:
         """What is seen until the first screen has been imported."""
@@ -140,6 +148,15 @@ class ContextTuiApp(App[None]):
         if before != self._output_filter.before:
             self._output_filter = OutputFilter(before, ascii=self.options.ascii)
         return [self._output_filter]
+
+    def watch_theme(self, theme: str) -> None:
+        """Keep a theme that was chosen here for the next time."""
+        if theme != self._theme_kept and self._has_begun:
+            self._theme_kept = theme
+            try:
+                save_theme(theme)
+            except ConfigError as error:
+                self.notify(visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
@@ -235,10 +252,11 @@ def run(
     *,
     at: int | None = None,
     policy: str | None = None,
-    params: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
     window: int | None = None,
     ascii: bool = False,
     theme: str | None = None,
+    config: Config = NO_CONFIG,
     mouse: bool = True,
     demo: bool = False,
 ) -> int:
@@ -250,7 +268,17 @@ def run(
     Raises:
         Exception: whatever the program crashed with, once the terminal is itself again.
     """
-    app = ContextTuiApp(what, at=at, policy=policy, params=params, window=window, ascii=ascii, theme=theme, demo=demo)
+    app = ContextTuiApp(
+        what,
+        at=at,
+        policy=policy,
+        settings=settings,
+        window=window,
+        ascii=ascii,
+        theme=theme,
+        config=config,
+        demo=demo,
+    )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with ending(app.end_by):
         app.run(mouse=mouse)

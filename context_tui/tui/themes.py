@@ -58,8 +58,10 @@ LIGHT = Theme(
 )
 
 
-def theme_for(asked: str | None, environment: Mapping[str, str], names: Collection[str]) -> str:
-    """The theme asked for (``dark`` and ``light`` are ours), else one without colours under NO_COLOR, else ours.
+def theme_for(
+    asked: str | None, environment: Mapping[str, str], names: Collection[str], kept: str | None = None
+) -> str:
+    """The theme asked for (``dark`` and ``light`` are ours), else one without colours under NO_COLOR, else the *kept*.
 
     Raises:
         Error: there is no theme of that name.
@@ -68,7 +70,9 @@ def theme_for(asked: str | None, environment: Mapping[str, str], names: Collecti
         asked = environment.get("TEXTUAL_THEME") or None
     if asked is None:
         # An empty NO_COLOR means unset; Textual would only turn everything grey and still send colours.
-        return "ansi-dark" if environment.get("NO_COLOR") else DARK.name
+        if environment.get("NO_COLOR"):
+            return "ansi-dark"
+        asked = kept or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(asked, asked)
     if name not in names:
         raise Error(f"unknown theme {asked!r}; available: {', '.join(sorted(names))}")

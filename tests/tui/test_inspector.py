@@ -51,7 +51,8 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
 
 
 async def test_what_was_asked_for_is_shown() -> None:
-    asked = {"policy": "agent-sdk-prune", "params": {"max_chars": 100}, "at": 20, "window": 50_000}
+    settings = {"agent-sdk-prune": {"max_chars": 100}}
+    asked = {"policy": "agent-sdk-prune", "settings": settings, "at": 20, "window": 50_000}
     running = app(**asked)  # type: ignore[arg-type]
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)

@@ -91,7 +91,7 @@ def test_a_clear(snap_compare: Snap) -> None:
 
 def test_summarised(snap_compare: Snap) -> None:
     """defect-compact: S marks up to the boundary, = in the tail."""
-    app = ContextTuiApp(session(), policy="defect-compact", params={"threshold": 12_000})
+    app = ContextTuiApp(session(), policy="defect-compact", settings={"defect-compact": {"threshold": 12_000}})
     assert snap_compare(app, terminal_size=(120, 40), run_before=after(location=Location(30)))
 
 

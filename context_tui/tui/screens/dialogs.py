@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
+from context_tui.config import checked_name
 from context_tui.errors import Error
 from context_tui.policies.scales import parse
 from context_tui.sanitize import sanitize_line, visible
@@ -151,6 +152,12 @@ def window_tokens(text: str) -> int | None:
     """
     number = parse(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
+
+
+def name_prompt(policy: str, taken: Sequence[str]) -> InputPrompt:
+    """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
+    hint = "letters, digits, points and dashes; what was saved under the name before is replaced"
+    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: checked_name(name, taken))
 
 
 def message_prompt(last: int) -> InputPrompt:

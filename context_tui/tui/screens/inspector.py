@@ -21,6 +21,8 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 from textual.worker import Worker, WorkerState
 
+from context_tui.config import ConfigError, Saved, save_settings
+from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import DEFAULT, POLICIES
 from context_tui.sanitize import visible
 from context_tui.session.memory import from_messages
@@ -37,10 +39,17 @@ from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import WHOLE, Rows
-from context_tui.tui.screens.dialogs import message_number, message_prompt, quit_prompt, window_prompt, window_tokens
+from context_tui.tui.screens.dialogs import (
+    message_number,
+    message_prompt,
+    name_prompt,
+    quit_prompt,
+    window_prompt,
+    window_tokens,
+)
 from context_tui.tui.screens.filters import Choice, FilterScreen
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about
+from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
 from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.search import Found, Search
 from context_tui.tui.text import Reader, kind_word, line, plain_text, plural
@@ -120,6 +129,8 @@ class InspectorScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
+        if wrong := unknown_keys(self.options.keys):
+            self.show_notification(wrong, warn=True)
         if self._loading is None:
             self.open(self.view.session)
         else:
@@ -477,6 +488,22 @@ class InspectorScreen(Screen[None]):
     def action_value(self, step: int) -> None:
         """Change the selected setting by steps."""
         self.query_one(ParameterPanel).rows.action_step(step)
+
+    @work
+    async def action_save_settings(self) -> None:
+        """Save the settings of the policy under a name that ``-P`` takes."""
+        policy = self.view.policy
+        saved = Saved(policy, tuple(assignments(self.view.settings(policy))))
+        name = await self.app.push_screen_wait(name_prompt(policy, list(POLICIES)))
+        if name is None:
+            return
+        name = name.strip()
+        try:
+            path = save_settings(name, saved)
+        except ConfigError as error:
+            self.show_notification(str(error), warn=True)
+        else:
+            self.show_notification(f"Saved: -P {name} ({path})")
 
     @work
     async def action_window(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
+from context_tui.policies.registry import POLICIES
 from context_tui.tui.widgets.scoreboard import DIGITS
+from context_tui.tui.widgets.setting_rows import SettingRows
+from context_tui.tui.widgets.timeline import Timeline
 
 NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
@@ -29,6 +32,14 @@ _POINT = "peak, first fire, compaction, clear or drop"
 def keys(policies: Mapping[str, Policy]) -> list[Binding]:
     """All bindings, of which the digits choose the first nine of *policies*."""
     return [*_FIRST, *_policy_keys(policies), *_REST]
+
+
+def unknown_keys(names: Iterable[str]) -> str:
+    """What to say about names of keys in the configuration file that there are not; empty where all are known."""
+    bindings = (*keys(POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
+    known = {each.id for each in bindings if isinstance(each, Binding)}
+    unknown = ", ".join(name for name in names if name not in known)
+    return f"[keys] in the configuration file: unknown {unknown}; the README lists the names" if unknown else ""
 
 
 def digits(count: int) -> str:
@@ -94,6 +105,7 @@ _REST = [
     _key("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
     _key("p", "problems", "Problems", "problems", "List the records that could not be read"),
     _key("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
+    _key("S", "save_settings", "Save settings", "save-settings", "Save the settings of the policy under a name"),
     _key("w", "window", "Window", "window", "Set the size of the context window"),
     _key("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
     _key("y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"),

@@ -1,0 +1,148 @@
+"""The configuration file: what it may say, what is saved in it, and that nothing else in it changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui.cli import main
+from context_tui.config import Config, ConfigError, Saved, checked_name, read_config, save_settings, save_theme
+from context_tui.policies.parameters import assignments, differences, params_for
+from context_tui.policies.registry import POLICIES
+
+WRITTEN = """\
+# my settings
+theme = "context-light"  # bright room
+
+[summarizer.anthropic]
+model = "m"
+
+[keys]
+apply = "A"
+
+[settings.frugal]
+policy = "defect-microcompact"
+params = ["keep_recent_turns=1"]  # one is enough
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "folder" / "config.toml"
+    monkeypatch.setenv("CONTEXT_TUI_CONFIG", str(path))
+    return path
+
+
+@pytest.fixture
+def written(path: Path) -> Path:
+    path.parent.mkdir()
+    path.write_text(WRITTEN)
+    return path
+
+
+def test_it_says_what_stands_in_it(written: Path) -> None:
+    frugal = Saved("defect-microcompact", ("keep_recent_turns=1",))
+    assert read_config() == Config("context-light", {"apply": "A"}, {"frugal": frugal})
+
+
+def test_no_file_is_no_settings(path: Path) -> None:
+    assert read_config() == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("theme = 1", "theme must be a name"),
+        ("keys = 1", "keys must be a table"),
+        ("[keys]\napply = 1", "keys.apply must be keys"),
+        ("[settings]\na = 1", "settings.a must be a table"),
+        ("[settings.a]", "settings.a names no policy"),
+        ('[settings.a]\npolicy = "x"\nparams = "k=v"', "settings.a.params must be a list"),
+        ("x", "is not valid TOML"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line_and_not_written_over(path: Path, text: str, wrong: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
+    for act in (read_config, lambda: save_theme("x"), lambda: save_settings("a", Saved("chain", ()))):
+        with pytest.raises(ConfigError, match=wrong) as error:
+            act()
+        assert "\n" not in str(error.value)
+    assert path.read_text() == text
+
+
+def test_saving_changes_nothing_else(written: Path) -> None:
+    assert save_settings("wide", Saved("chain", ("koda-microcompact.keep_recent=9",))) == written
+    save_settings("frugal", Saved("defect-microcompact", ("keep_recent_turns=2",)))
+    save_theme("dracula")
+    text = written.read_text()
+    assert text.startswith('# my settings\ntheme = "dracula"  # bright room\n\n[summarizer.anthropic]\nmodel = "m"\n')
+    assert '[keys]\napply = "A"\n' in text and "keep_recent_turns=1" not in text
+    config = read_config()
+    assert config.theme == "dracula" and config.settings["wide"].params == ("koda-microcompact.keep_recent=9",)
+    assert config.settings["frugal"].params == ("keep_recent_turns=2",)
+    assert not [each for each in written.parent.iterdir() if each != written], "nothing is left beside it"
+
+
+def test_a_file_is_made_where_there_is_none(path: Path) -> None:
+    save_theme("context-light")
+    save_settings("one", Saved("manual", ("clear=2:0,4:1",)))
+    assert read_config() == Config("context-light", {}, {"one": Saved("manual", ("clear=2:0,4:1",))})
+
+
+def test_a_link_is_followed(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = tmp_path / "link.toml"
+    link.symlink_to(written)
+    monkeypatch.setenv("CONTEXT_TUI_CONFIG", str(link))
+    save_theme("dracula")
+    assert link.is_symlink() and read_config().theme == "dracula" == read_config(written).theme
+
+
+@pytest.mark.parametrize("name", ["", "a b", "chain", "-x", "x" * 41, "é"])
+def test_names_that_cannot_be_given_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError):
+        checked_name(name, list(POLICIES))
+    assert checked_name(" frugal-2 ", list(POLICIES)) == "frugal-2"
+
+
+SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    ("defect-microcompact", {"keep_recent_turns": 1, "microcompact_ratio": 0.07}),
+    ("koda-microcompact", {"compactable_tools": ("Read, all", "Bash ")}),
+    ("manual", {"clear": ((2, 0), (4, 1)), "cut": 8}),
+    ("chain", {"options": {"koda-microcompact": {"keep_recent": 9}}, "policies": ("koda-microcompact",)}),
+]
+
+
+@pytest.mark.parametrize(("policy", "values"), SETTINGS, ids=[name for name, _ in SETTINGS])
+def test_saved_settings_come_back_as_they_were(path: Path, policy: str, values: dict[str, Any]) -> None:
+    chosen = POLICIES[policy]
+    before = params_for(chosen, values)
+    save_settings("mine", Saved(policy, tuple(assignments(values))))
+    texts = dict(each.split("=", 1) for each in read_config().settings["mine"].params)
+    found = differences(chosen, params_for(chosen, texts))
+    assert found == differences(chosen, before)
+    nested = values.get("options", {})
+    assert found == {policy: {k: v for k, v in values.items() if k != "options"}, **nested}
+
+
+def test_the_command_line_takes_them_by_name(written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = "sample_sessions/coding-session.jsonl"
+
+    def planned(*given: str) -> dict[str, Any]:
+        assert main(["plan", session, "--json", *given]) == 0
+        report: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return report
+
+    frugal = planned("-P", "frugal")
+    assert frugal["policy"] == "defect-microcompact" and frugal["params"]["keep_recent_turns"] == 1
+    assert frugal == planned("-P", "defect-microcompact", "-p", "keep_recent_turns=1")
+    assert planned("-P", "frugal", "-p", "keep_recent_turns=2")["params"]["keep_recent_turns"] == 2
+    assert main(["plan", session, "-P", "frugl"]) != 0
+    assert "unknown policy 'frugl'" in capsys.readouterr().err
+    assert main(["policies", "--json"]) == 0
+    (saved,) = json.loads(capsys.readouterr().out)["saved"]
+    assert saved == {"name": "frugal", "policy": "defect-microcompact", "params": ["keep_recent_turns=1"]}
+    assert main(["policies"]) == 0 and "frugal" in capsys.readouterr().out

@@ -11,6 +11,7 @@ import pytest
 
 from context_tui.config import read_config
 from context_tui.policies.parameters import pairs, params_for
+from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve
 from context_tui.tui.screens.inspector_keys import unknown_keys
 

@@ -428,7 +428,7 @@ async def test_the_palette_finds_commands_by_their_names_once() -> None:
         assert not {"Keys", "Maximize", "Screenshot"} & {command.title for command in offered}
         (redo,) = [command for command in offered if command.title.startswith("Redo")]
         assert "," in redo.help
-        for word in "export undo redo filter apply problems breakdown search help window copy jump quit".split():
+        for word in "export undo redo filter apply problems where find help window copy jump quit".split():
             scored = [(Matcher(word).match(command.title), command.title) for command in offered]
             best = max(scored, key=lambda each: each[0])[1]  # of equal ones the first, as the palette does
             assert best.casefold().startswith(f"{word}: "), (word, best)

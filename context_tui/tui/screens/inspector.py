@@ -89,7 +89,7 @@ class InspectorScreen(Screen[None]):
 
     def __init__(self, what: Session | SessionInfo, options: Options) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(keys(POLICIES))])
+        self._bindings = BindingsMap.merge([BindingsMap(keys(POLICIES)), self._bindings])
         self.what, self.options = what, options
         self.rows, self.search = Rows(), Search()
         self.computed = InspectorWorkers(self)
@@ -447,6 +447,13 @@ class InspectorScreen(Screen[None]):
         answer = await self.app.push_screen_wait(message_prompt(last))
         if answer:
             self.query_one(Timeline).select(Location(message_number(answer, last)))
+
+    def action_pane(self, step: int) -> None:
+        """Go to another pane."""
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
 
     # The point
 

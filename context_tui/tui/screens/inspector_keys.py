@@ -69,14 +69,9 @@ def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:
 _FIRST = [
     # First, so that it stays in sight in a narrow footer.
     _key("question_mark,f1", "help", "help", "help", "List all keys", "?"),
-    _key(
-        "left_square_bracket",
-        "turn(-1)",
-        "turn",
-        "turn-previous",
-        "Go to the start of this or the previous turn",
-        "[ ]",
-    ),
+    _key("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
+    _key("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
+    _key("left_square_bracket", "turn(-1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
 ]
 _REST = [
@@ -88,19 +83,19 @@ _REST = [
     _key(
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
-    _key("full_stop", "as_of", "here", "as-of", "Plan before the selected message; again: at the end", "."),
-    _key("right_curly_bracket", "jump(1)", "jump", "jump-next", f"Go to the next {_POINT}", "{ }"),
+    _key("full_stop", "as_of", "Here", "as-of", "Plan before the selected message; again: at the end"),
+    _key("right_curly_bracket", "jump(1)", "Jump", "jump-next", f"Go to the next {_POINT}"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
     _key("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
-    _key("slash", "search", "search", "search", "Search the whole session", "/"),
+    _key("e", "export", "export", "export", "Export to a new file", "e"),
+    _key("b", "breakdown", "where", "breakdown", "Show where the tokens are: by category, tool, block and file", "b"),
+    _key("slash", "search", "find", "search", "Search the whole session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     _key("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
     _key("u", "undo", "Undo", "undo", "Undo the last applied plan"),
     _key("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
-    _key("e", "export", "Export", "export", "Export to a new file"),
     _key("f", "filter", "Filter", "filter", "Show only some rows: by category, tool, verdict or size"),
     _key("o", "sort", "Sort", "sort", "Sort by size, or by place in the file"),
-    _key("b", "breakdown", "Breakdown", "breakdown", "Show tokens by category, tool, block and file"),
     _key("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
     _key("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
     _key("p", "problems", "Problems", "problems", "List the records that could not be read"),

@@ -40,7 +40,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _PARTS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "message", key_display="↑↓", id="up", tooltip="Select the row above"),
+        Binding("up,k", "move(-1)", "row", key_display="↑↓", id="up", tooltip="Select the row above"),
         Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
         Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="One page up"),
         Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="One page down"),

@@ -96,18 +96,26 @@ class Prepared:
             self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
         return self._masks[kind]
 
-    def checks_of(self, text: str, summary: Summary, *, edited: bool = False) -> list[Check]:
+    def checks_of(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[Check]:
         """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
+
+        A reply that is not whole fails one, edited or not; *cut_off* says how it ended.
 
         An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
         """
         if not summary.model:
             return [replace(each, severity="warning") for each in check_summary(text, self.head)]
         if edited:
-            return check_summary(text, self.head)
+            return check_summary(text, self.head, cut_off=cut_off)
         request = self.request
         return check_summary(
-            text, self.head, summary.usage, summary.stop_reason, request.sections, max_tokens=request.max_tokens
+            text,
+            self.head,
+            summary.usage,
+            summary.stop_reason,
+            request.sections,
+            max_tokens=request.max_tokens,
+            cut_off=cut_off,
         )
 
 

@@ -129,7 +129,7 @@ async def summarize_with_fallback(
 ) -> Summary:
     """Ask the first endpoint and, when that fails, the next: agent-sdk asks a small model, then the session's own.
 
-    A ``Note`` with ``restart`` tells of each change of endpoint.
+    A ``Note`` with ``failed`` tells of each change of endpoint.
 
     Raises:
         CallFailed: all of them failed; the last one's failure, with the earlier ones in its text.
@@ -137,7 +137,7 @@ async def summarize_with_fallback(
     failures: list[CallFailed] = []
     for endpoint in endpoints:
         if failures and on_event is not None:
-            on_event(Note(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", restart=True))
+            on_event(Note(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", failures[-1]))
         try:
             summary = await summarize(endpoint, request, on_event, transport=transport)
         except CallFailed as failed:

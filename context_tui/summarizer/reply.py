@@ -82,10 +82,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something the user should know; ``restart`` means that what was received so far is void."""
+    """Something the user should know; ``failed`` is the call in whose place another is made: the reply begins anew."""
 
     text: str
-    restart: bool = False
+    failed: CallFailed | None = None
 
 
 Event = Text | Thinking | Usage | ReplyModel | Stop | Failure | Note
@@ -155,6 +155,24 @@ class Reply:
         """The text so far, block after block."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
+    def so_far(self, model: str, seconds: float) -> Summary:
+        """What has come until now, whole or not, without reasoning that a server left in the text.
+
+        Args:
+            model: the one asked for, until the reply names its own.
+            seconds: how long it has taken.
+        """
+        text, hidden = _without_thinking(self.text.strip())
+        return Summary(
+            text,
+            self._model or model,
+            self._usage,
+            self._stop,
+            seconds,
+            self._thinking + hidden,
+            tuple(self._notes),
+        )
+
     def check(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
         """Check the whole reply, and give it back as a summary.
 
@@ -167,8 +185,8 @@ class Reply:
             CallFailed: the reply broke, was refused, is empty, or is cut.
         """
         host = endpoint.host
-        text, hidden = _without_thinking(self.text.strip())
-        thinking = self._thinking + hidden
+        made = self.so_far(endpoint.model, seconds)
+        text, thinking = made.text, made.thinking_chars
         if self._failure is not None:
             raise self._broken(endpoint, self._failure, text)
         if self._stop == "refusal":
@@ -190,9 +208,7 @@ class Reply:
             count = f" after {output} tokens" if output is not None else ""
             remedy = "allow more tokens, or use a model with a larger window"
             raise CallFailed("cut", f"the summary from {host} was cut off{count} ({self._stop}); {remedy}", text)
-        return Summary(
-            text, self._model or endpoint.model, self._usage, self._stop, seconds, thinking, tuple(self._notes)
-        )
+        return made
 
     def _broken(self, endpoint: Endpoint, failure: Failure, text: str) -> CallFailed:
         host = endpoint.host

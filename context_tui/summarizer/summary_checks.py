@@ -57,6 +57,7 @@ def check_summary(
     stop_reason: str = "",
     sections: tuple[str, ...] = (),
     max_tokens: int | None = None,
+    cut_off: str = "",
 ) -> list[Check]:
     """Every check of a summary, passed or not.
 
@@ -67,6 +68,7 @@ def check_summary(
         stop_reason: why the model stopped, in its server's words.
         sections: the headings that were asked for.
         max_tokens: the limit that was asked for; a reply that reached it is cut, whatever the server says.
+        cut_off: how the reply ended where it is known not to be whole.
     """
     said = _said(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
@@ -77,6 +79,7 @@ def check_summary(
             stop_reason,
             max_tokens,
             0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
+            cut_off,
         ),
         Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"),
         _not_looping(summary),
@@ -91,9 +94,11 @@ def _not_empty(summary: str) -> Check:
     return Check("not empty", ok, "error", f"{len(summary)} characters" if ok else "no text")
 
 
-def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool) -> Check:
+def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str) -> Check:
     used = usage.output_tokens if usage is not None else None
-    if stop_reason in CUT_REASONS:
+    if cut_off:
+        detail = cut_off
+    elif stop_reason in CUT_REASONS:
         detail = f"the model was stopped: {stop_reason}"
     elif used is not None and max_tokens is not None and used >= max_tokens:
         detail = f"{used} tokens written, which is the limit"

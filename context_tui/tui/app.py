@@ -26,6 +26,7 @@ from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
+from context_tui.tui.drafts import Drafts
 from context_tui.tui.key_queue import Followed, KeyQueue
 from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.themes import DARK, LIGHT, theme_for
@@ -95,6 +96,7 @@ class ContextTuiApp(App[None]):
         self._theme_kept = ""
         self.what = what
         self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys))
+        self.drafts = Drafts()
         self._output_filter = OutputFilter(ascii=ascii)
         self._has_begun = False
         self._keys = KeyQueue(self, super().on_event)
@@ -207,7 +209,7 @@ class ContextTuiApp(App[None]):
         """Open a session in the inspector."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
-        self.push_screen(InspectorScreen(what, self.options))
+        self.push_screen(InspectorScreen(what, self.options, self.drafts))
 
     def _fatal_error(self) -> None:
         """End without Textual's traceback: it prints what is in local variables, which is session text."""

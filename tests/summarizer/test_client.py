@@ -475,7 +475,7 @@ def test_fallback() -> None:
     assert summary.text == "from the second"
     assert "claude.test is overloaded" in summary.notes[0]
     note = next(event for event in seen if isinstance(event, Note))
-    assert note.restart
+    assert note.failed
     assert "now asking asked at gpt.test" in note.text
 
 

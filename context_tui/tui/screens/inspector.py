@@ -32,6 +32,7 @@ from context_tui.tui.applied import applied
 from context_tui.tui.command_line import command_line
 from context_tui.tui.context_events import about
 from context_tui.tui.document import Subject
+from context_tui.tui.drafts import Drafts
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.jumps import Jump, jumps, next_jump
 from context_tui.tui.listing import listed
@@ -87,10 +88,11 @@ class InspectorScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high")]
 
-    def __init__(self, what: Session | SessionInfo, options: Options) -> None:
+    def __init__(self, what: Session | SessionInfo, options: Options, drafts: Drafts | None = None) -> None:
         super().__init__()
         self._bindings = BindingsMap.merge([BindingsMap(keys(POLICIES)), self._bindings])
         self.what, self.options = what, options
+        self.drafts = Drafts() if drafts is None else drafts
         self.rows, self.search = Rows(), Search()
         self.computed = InspectorWorkers(self)
         self.reading = self.touched = self.fresh = self._notified = False
@@ -646,7 +648,8 @@ class InspectorScreen(Screen[None]):
             return
         from context_tui.tui.screens.apply import ApplyScreen
 
-        after: Session | None = await self.app.push_screen_wait(ApplyScreen(self.view.session, plan))
+        screen = ApplyScreen(self.view.session, plan, drafts=self.drafts)
+        after: Session | None = await self.app.push_screen_wait(screen)
         if after is not None and after is not self.view.session:
             told, cursor = applied(plan, after, self.location)
             self.show(self.view.with_copy(after, told, cursor))

@@ -47,6 +47,11 @@ class SummarizerChoice:
         """The server that would be asked; empty for the usual one."""
         return self.chosen.endpoints[0].base_url if isinstance(self.chosen, Summarizer) else self._base_url or ""
 
+    @property
+    def named(self) -> tuple[str | None, str | None]:
+        """The model and the server that were named; None for the usual one."""
+        return self._model, self._base_url
+
     def name_model(self, name: str) -> None:
         """Ask another model; nothing is the usual one."""
         self._model = name.strip() or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
@@ -19,13 +19,14 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.sanitize import sanitize, sanitize_line
 from context_tui.session.session import Session
-from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
+from context_tui.summarizer.reply import Event, Note
 from context_tui.summarizer.summary_checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
+from context_tui.tui.drafts import Draft, Drafts, draft_to_begin_with, plan_key
 from context_tui.tui.screens.apply import texts
+from context_tui.tui.screens.apply.attempt import Attempt
 from context_tui.tui.screens.apply.choice import SummarizerChoice
-from context_tui.tui.screens.apply.drafts import Draft, Drafts, last_kind, plan_key
-from context_tui.tui.screens.dialogs import InputPrompt
+from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.threads import run_in_thread
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 TICK = 0.08
 """Seconds between repaints of a summary that is being written."""
 
+LISTED = {0: 2, 24: 3, 30: 6}
+"""How many drafts are listed on a screen of so many lines or more."""
+
 
 class Phase(Enum):
     """What the screen is doing."""
@@ -43,18 +47,21 @@ class Phase(Enum):
     READING = "reading the head"
     READY = "waiting for the word to begin"
     WRITING = "a summary is being written"
-    DONE = "a summary is there"
-    EDITING = "the summary is being edited"
-    FAILED = "there is no summary"
+    DONE = "a draft is shown"
+    EDITING = "the draft is being edited"
+    FAILED = "the last call failed; a draft may be shown"
 
 
-class ApplyScreen(ModalScreen[Session | None]):
+RESTING = (Phase.READY, Phase.DONE, Phase.FAILED)
+
+
+class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     """Closes with the new session, or with None when nothing was accepted.
 
     Args:
         session: the session that the plan is for.
         plan: a plan that summarises; any other is carried out at once.
-        drafts: where drafts are kept between visits; by default in ``app.drafts``.
+        drafts: where drafts are kept between visits; without it they go with the screen.
         kind, model, base_url: the summarizer to begin with, as the command line or the configuration named it.
         environ: the environment that settings and keys come from; the process's own by default.
         transport: another way to carry requests, for tests.
@@ -62,23 +69,32 @@ class ApplyScreen(ModalScreen[Session | None]):
 
     CSS_PATH = "apply.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (76, "-wide")]
-    BINDINGS: ClassVar[list[BindingType]] = [
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (24, "-low"), (30, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [  # those of Textual's screen among them: the footer has this order
         Binding("enter", "begin", "send", id="apply-begin", tooltip="Send the messages; the model writes the summary"),
+        Binding("enter", "again", "send again", id="apply-again", tooltip="Send the messages once more; drafts stay"),
         Binding("enter", "why", "", show=False, id="apply-why"),
         Binding("a", "accept", "accept", id="apply-accept", tooltip="Apply the plan with this summary"),
         Binding("e", "edit", "edit", id="apply-edit", tooltip="Edit the summary"),
-        Binding("r", "retry", "retry", id="apply-retry", tooltip="Write the summary again"),
-        Binding("s", "next_summarizer", "summarizer", id="apply-summarizer", tooltip="Choose the next summarizer"),
-        Binding("m", "mask", "mask", id="apply-mask", tooltip="Mask suspected secrets, or send them unmasked"),
-        Binding("n", "model", "model", id="apply-model", tooltip="Set the model"),
-        Binding("u", "url", "server", id="apply-url", tooltip="Set the server (base URL)"),
+        Binding("r", "retry", "write again", id="apply-retry", tooltip="Have another summary written; drafts stay"),
+        Binding("r", "again", show=False, id="apply-again-r", tooltip="Send the messages once more; drafts stay"),
+        Binding("d", "next_draft(1)", "draft", id="apply-older", tooltip="Show the draft before this one"),
+        Binding("D", "next_draft(-1)", show=False, id="apply-newer", tooltip="Show the draft after this one"),
         *(
             Binding(str(n), f"choose('{kind}')", kind, show=False, id=f"apply-{kind}", tooltip=f"Summarise by {kind}")
             for n, kind in enumerate(KINDS, 1)
         ),
-        Binding("escape", "cancel", "cancel", id="apply-cancel", tooltip="Stop writing the summary"),
+        # Where these do something is where the screen names their keys.
+        Binding("s", "next_summarizer", show=False, id="apply-summarizer", tooltip="Choose the next summarizer"),
+        Binding("n", "model", "model", show=False, id="apply-model", tooltip="Set the model"),
+        Binding("u", "url", "server", show=False, id="apply-url", tooltip="Set the server (base URL)"),
+        Binding("m", "mask", show=False, id="apply-mask", tooltip="Mask suspected secrets, or send them unmasked"),
+        Binding("shift+tab", "app.focus_previous", show=False, id="apply-pane-back", tooltip="Go to the pane before"),
+        Binding("ctrl+c,super+c", "screen.copy_text", show=False, id="apply-copy", tooltip="Copy selected text"),
+        Binding("escape", "cancel", "stop", id="apply-cancel", tooltip="Stop; what was written stays as a draft"),
         Binding("escape", "finish", "finish editing", id="apply-finish", tooltip="Keep the edited summary"),
-        Binding("escape", "close", "close", id="apply-close", tooltip="Close; drafts are kept"),
+        Binding("escape", "close", "close", id="apply-close", tooltip="Close; drafts are kept until the program ends"),
+        Binding("tab", "app.focus_next", "pane", id="apply-pane", tooltip="Go to the next pane"),
     ]
 
     def __init__(
@@ -97,17 +113,18 @@ class ApplyScreen(ModalScreen[Session | None]):
         self.session, self.plan = session, plan
         self.phase = Phase.READING
         self.prepared: Prepared | None = None
+        self.shown: Draft | None = None
         self._key = plan_key(session, plan)
-        self._drafts, self._shared = ({}, True) if drafts is None else (drafts, False)
+        self._kept = Drafts() if drafts is None else drafts
+        model, base_url = self._kept.asked or (model, base_url)
         self._summarizer = SummarizerChoice(plan, kind, model, base_url, environ)
         self._transport = transport
-        self._reply, self._thinking, self._started = Reply(), 0, 0.0
-        self._cancelled = ""
+        self._attempt: Attempt | None = None
         self._writer: Worker[None] | None = None
-        self._warned = False
+        self._stopped = ""
 
     def compose(self) -> ComposeResult:
-        """Who is asked, the head, the summary with its checks, and a line for what happened."""
+        """Who is asked, the head, the summary with its checks, the drafts, and a line for what happened."""
         yield Static(texts.title(self.plan), id="apply-title", markup=False)
         yield Static("", id="apply-choices", markup=False)
         yield Static("", id="apply-where", markup=False)
@@ -118,6 +135,7 @@ class ApplyScreen(ModalScreen[Session | None]):
                 yield ReadingPane(id="apply-summary")
                 yield TextArea(id="apply-editor", soft_wrap=True)
                 yield Static("", id="apply-checks", markup=False)
+        yield Static("", id="apply-drafts", markup=False)
         yield Static("", id="apply-status", markup=False)
         yield Footer(compact=True, show_command_palette=False)
 
@@ -126,13 +144,16 @@ class ApplyScreen(ModalScreen[Session | None]):
         if not self.plan.summarises:
             self.dismiss(apply(self.session, self.plan))
             return
-        if self._shared:
-            self._drafts = vars(self.app).setdefault("drafts", {})
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
-        self._choose(last_kind(self._drafts, self._key, self.kind))
         self.query_one("#apply-head").focus()
+        waiting = draft_to_begin_with(self.drafts)
+        self._choose(waiting.kind if waiting else self.kind)
         self.run_worker(self._read(), group="read", exit_on_error=False)
+
+    def on_resize(self) -> None:
+        """List as many drafts as there is room for."""
+        self._list_drafts()
 
     async def _read(self) -> None:
         try:
@@ -140,19 +161,35 @@ class ApplyScreen(ModalScreen[Session | None]):
         except (Error, OSError, ValueError) as error:
             self._set_status(f"✗ the messages cannot be read: {error}", "error")
             return
-        self.phase = Phase.READY
         self._show_head()
-        self._enter()
+        if self.phase is Phase.READING:
+            self._enter()
+        else:  # a draft is looked at or edited meanwhile
+            self._refresh_all()
 
     def _enter(self) -> None:
         """Begin with the summarizer that is chosen: its draft, a fresh extract, or the question whether to ask."""
-        if self.draft is not None:
-            self._done()
-        elif self.kind == EXTRACT and self.prepared:
+        own = next((each for each in self.drafts if each.kind == self.kind), None)
+        if own is not None:
+            self._show(own)
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Show no draft: write the extract, or wait for the word to send."""
+        self.shown = None
+        self.phase = Phase.READY if self.prepared else Phase.READING
+        if self.kind == EXTRACT and self.prepared:
             self.action_begin()
         else:
-            self.phase = Phase.READY if self.prepared else Phase.READING
             self._refresh_all()
+
+    def _show(self, draft: Draft, phase: Phase = Phase.DONE) -> None:
+        """Show a draft, which can then be accepted."""
+        self.shown, self.phase = draft, phase
+        self.query_one("#apply-summary", ReadingPane).show_text(draft.text)
+        self._refresh_all()
+        self.query_one("#apply-summary").focus()
 
     @property
     def kind(self) -> str:
@@ -165,29 +202,36 @@ class ApplyScreen(ModalScreen[Session | None]):
         return self._summarizer.chosen
 
     @property
-    def draft(self) -> Draft | None:
-        """The summary that could be accepted now."""
-        return self._drafts.get((self._key, self.kind))
+    def drafts(self) -> list[Draft]:
+        """The drafts of this plan, newest first."""
+        return self._kept.of(self._key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what can be done now."""
         phase, usable = self.phase, not isinstance(self.chosen, SummarizerError)
-        resting = phase in (Phase.READY, Phase.DONE, Phase.FAILED)
+        resting, shown = phase in RESTING, self.shown
+        finished = phase is Phase.DONE and shown is not None and shown.is_whole
         match action:
             case "begin":
                 return phase is Phase.READY and usable
+            case "again":
+                return resting and phase is not Phase.READY and not finished and usable and self.prepared is not None
             case "why":
-                return phase is Phase.READY and not usable
-            case "accept" | "edit":
-                return phase is Phase.DONE
+                return resting and not finished and not usable
+            case "accept":
+                return resting and shown is not None and self.prepared is not None
+            case "edit":
+                return resting and shown is not None
             case "retry":
-                return phase in (Phase.DONE, Phase.FAILED) and usable
+                return finished and usable and self.prepared is not None
+            case "next_draft" | "show_draft":
+                return resting and len(self.drafts) > (shown is not None)
             case "mask":
                 return resting and bool(self.prepared and self.prepared.secrets(self.kind))
             case "next_summarizer" | "choose":
                 return resting or phase is Phase.READING
             case "model" | "url":
-                return phase in (Phase.READY, Phase.FAILED) and self.kind != EXTRACT
+                return resting and self.kind != EXTRACT
             case "cancel":
                 return phase is Phase.WRITING
             case "finish":
@@ -218,57 +262,47 @@ class ApplyScreen(ModalScreen[Session | None]):
         hidden.set_class(bool(shown), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
-        pane = self.query_one("#apply-summary", ReadingPane)
-        pane.display = not editing
-        checks = self.query_one("#apply-checks", Static)
-        draft = self.draft
-        if self.phase is Phase.DONE and draft and self.prepared:
-            checks.update(texts.check_lines(_checks(self.prepared, draft)))
-            self._name_summary(texts.written_by(draft))
-        elif self.phase in (Phase.READY, Phase.READING):
-            pane.show([Part(self._waiting(), "muted")])
-            self._name_summary("summary")
-        checks.display = self.phase is Phase.DONE
+        self.query_one("#apply-summary").display = not editing
+        self._describe()
+        self._list_drafts()
         self.refresh_bindings()
 
-    def _waiting(self) -> str:
-        """What the pane of the summary says before there is one."""
-        if isinstance(self.chosen, SummarizerError):
-            first = f"Cannot use {self.kind}: {self.chosen}. Or press s for another summarizer."
-            return sanitize("\n\n".join(filter(None, (first, texts.kept(self._kept)))))
-        if self.phase is Phase.READING:
-            return "Reading the messages…"
-        host = self.chosen.endpoints[0].destination if self.chosen.endpoints else ""
-        if not host:
-            text = "Press enter to write the summary."
-            text = f"{self._cancelled}. {text}" if self._cancelled else text
-        elif self._cancelled:
-            text = f"{self._cancelled}; the messages were sent to {host}. Press enter to send them again."
-        else:
-            text = f"Nothing has been sent. Press enter to send the messages to {host}."
-        return sanitize("\n\n".join(filter(None, (text, texts.kept(self._kept)))))
+    def _describe(self) -> None:
+        """What stands on, in and below the pane of the summary."""
+        pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
+        checks.display = False
+        if self.phase in (Phase.WRITING, Phase.EDITING):
+            return
+        if self.shown is None:
+            if self.phase is Phase.FAILED:
+                said = texts.failed(self.chosen)
+            else:
+                said = texts.waiting(self.chosen, self.kind, self.phase is Phase.READING, self._stopped)
+            pane.show([Part(said, "muted")])
+            pane.border_title = "summary"
+            return
+        pane.border_title = Content(sanitize_line(texts.written_by(self.shown)))
+        if self.prepared:
+            checks.update(texts.check_lines(_checks(self.prepared, self.shown)))
+            checks.display = True
 
-    @property
-    def _kept(self) -> list[Draft]:
-        """The summaries by other summarizers that wait."""
-        return [draft for (plan, kind), draft in self._drafts.items() if plan == self._key and kind != self.kind]
-
-    def _name_summary(self, text: str) -> None:
-        self.query_one("#apply-summary").border_title = Content(sanitize_line(text))
+    def _list_drafts(self) -> None:
+        listed, drafts = self.query_one("#apply-drafts", Static), self.drafts
+        listed.display = bool(drafts)
+        shown = None if self.phase is Phase.WRITING else self.shown
+        rows = max(rows for height, rows in LISTED.items() if self.size.height >= height)
+        listed.update(texts.draft_lines(drafts, shown, rows))
 
     def _set_status(self, text: str, look: str = "") -> None:
         status = self.query_one("#apply-status", Static)
         status.update(sanitize_line(text))
         status.set_class(look == "error", "wrong")
 
-    # -- choosing who writes it, and what they may see
+    # -- choosing who writes it, what they may see, and which draft is shown
 
     def _choose(self, kind: str) -> None:
         self._summarizer.choose(kind)
-        self._begin_with_choice()
-
-    def _begin_with_choice(self) -> None:
-        self._cancelled = ""
+        self._stopped = ""
         self._set_status("")
         self._enter()
 
@@ -280,6 +314,23 @@ class ApplyScreen(ModalScreen[Session | None]):
     def action_next_summarizer(self) -> None:
         """Choose the next summarizer."""
         self._choose(self._summarizer.next_kind)
+
+    def action_show_draft(self, number: int) -> None:
+        """Show one of the drafts; its kind of summarizer is the chosen one."""
+        draft = next((each for each in self.drafts if each.number == number), None)
+        if draft is None:
+            return
+        if draft.kind != self.kind:
+            self._summarizer.choose(draft.kind)
+        self._stopped = ""
+        self._set_status("")
+        self._show(draft)
+
+    def action_next_draft(self, step: int) -> None:
+        """Show the draft before the shown one, or (``step`` -1) after it, around the ends."""
+        numbers = [each.number for each in self.drafts]
+        at = numbers.index(self.shown.number) + step if self.shown else 0
+        self.action_show_draft(numbers[at % len(numbers)])
 
     def action_mask(self) -> None:
         """Mask suspected secrets, or not; a draft was made with the other setting and stays."""
@@ -296,7 +347,7 @@ class ApplyScreen(ModalScreen[Session | None]):
     def _named_model(self, name: str | None) -> None:
         if name is not None:
             self._summarizer.name_model(name)
-            self._begin_with_choice()
+            self._named()
 
     def action_url(self) -> None:
         """Ask for the address of a server."""
@@ -306,7 +357,14 @@ class ApplyScreen(ModalScreen[Session | None]):
     def _named_url(self, url: str | None) -> None:
         if url is not None:
             self._summarizer.name_server(url)
-            self._begin_with_choice()
+            self._named()
+
+    def _named(self) -> None:
+        """Another model or server is to be asked."""
+        self._kept.asked = self._summarizer.named
+        self._stopped = ""
+        self._set_status("")
+        self._ask()
 
     # -- writing
 
@@ -314,125 +372,130 @@ class ApplyScreen(ModalScreen[Session | None]):
         """Have the summary written."""
         if isinstance(self.chosen, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
-        self.phase, self._cancelled = Phase.WRITING, ""
-        self._reply, self._thinking, self._started = Reply(), 0, time.monotonic()
+        self.phase, self._stopped = Phase.WRITING, ""
+        attempt = self._attempt = Attempt(self._kept, self._key, self.chosen)
         self._set_status("")
-        self.query_one("#apply-summary", ReadingPane).show([])
+        pane = self.query_one("#apply-summary", ReadingPane)
+        pane.show([])
         self._refresh_all()
+        pane.focus()
         self._tick()
         self._writer = self.run_worker(
-            self._write(self.chosen, self.prepared), group="write", exclusive=True, exit_on_error=False
+            self._write(attempt, self.prepared), group="write", exclusive=True, exit_on_error=False
         )
 
     def action_why(self) -> None:
         """Say why nothing can be asked."""
         self._set_status(f"✗ {self.chosen}", "error")
 
-    def action_retry(self) -> None:
-        """Have it written once more; the draft stays until the new one is there."""
+    def action_again(self) -> None:
+        """Have it written once more; every draft stays."""
         self.action_begin()
 
-    async def _write(self, chosen: Summarizer, prepared: Prepared) -> None:
+    action_retry = action_again
+
+    async def _write(self, attempt: Attempt, prepared: Prepared) -> None:
         ticking = self.set_interval(TICK, self._tick)
         try:
-            summary = await write(chosen, prepared, self._heard, transport=self._transport)
+            summary = await write(
+                attempt.summarizer, prepared, lambda event: self._heard(attempt, event), transport=self._transport
+            )
         except SummarizerError as error:
-            self._failed(error)
-            return
+            draft = attempt.fail(error)
+            if attempt is self._attempt:
+                self._failed(error, draft)
+        except asyncio.CancelledError:
+            attempt.stop()  # whoever closed the screen: what came is kept
+            raise
+        else:
+            draft = attempt.finish(summary)
+            if attempt is self._attempt:
+                self._attempt = None
+                self._set_status(" · ".join(summary.notes))
+                self._show(draft)
         finally:
             ticking.stop()
-        self._take(summary, chosen)
 
-    def _heard(self, event: Event) -> None:
-        if isinstance(event, Note):
+    def _heard(self, attempt: Attempt, event: Event) -> None:
+        attempt.hear(event)
+        if isinstance(event, Note) and attempt is self._attempt:
             self._set_status(event.text)
-            if event.restart:
-                self._reply, self._thinking = Reply(), 0
-                return
-        if isinstance(event, Thinking):
-            self._thinking += event.chars
-        self._reply.add(event)
+            self._list_drafts()
 
     def _tick(self) -> None:
-        if self.phase is Phase.WRITING:
-            text = self._reply.text
+        if self._attempt is not None:
+            text = self._attempt.text
             pane = self.query_one("#apply-summary", ReadingPane)
             if text != pane.given:
                 pane.show_text(text, follow=True)
-            self._name_summary(texts.progress(text, self._thinking, time.monotonic() - self._started))
+            pane.border_title = Content(sanitize_line(self._attempt.progress))
 
-    def _take(self, summary: Summary, chosen: Summarizer) -> None:
-        by = summary.model if chosen.endpoints else EXTRACT
-        self._drafts[self._key, self.kind] = Draft(self.kind, by, summary, summary.text)
-        if summary.notes:
-            self._set_status(" · ".join(summary.notes))
-        self._done()
-
-    def _done(self) -> None:
-        self.phase, self._warned = Phase.DONE, False
-        if self.draft:
-            self.query_one("#apply-summary", ReadingPane).show_text(self.draft.text)
-        self._refresh_all()
-        self.query_one("#apply-summary").focus()
-
-    def _failed(self, error: SummarizerError) -> None:
-        self.phase = Phase.FAILED
-        partial = getattr(error, "partial", "")
-        parts = [Part("No summary; the session is unchanged.", "heading")]
-        if partial:
-            parts += [Part("\nreceived before the failure:", "muted"), Part(partial, "muted")]
-        self.query_one("#apply-summary", ReadingPane).show(parts)
-        self._name_summary("summary")
-        self._set_status(f"✗ {error}", "error")
-        self._refresh_all()
+    def _failed(self, error: SummarizerError, draft: Draft | None) -> None:
+        self._attempt = None
+        shown = draft or self.shown
+        if shown is not None:
+            self._show(shown, Phase.FAILED)
+        else:
+            self.phase = Phase.FAILED
+            self._refresh_all()
+        self._set_status(f"✗ {error}{texts.kept_as(draft)}", "error")
 
     def action_cancel(self) -> None:
-        """Stop the summary that is being written; an earlier draft stays."""
+        """Stop the summary that is being written; what came of it is a draft, and earlier ones stay."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        draft = attempt.stop() or self.shown
         if self._writer:
             self._writer.cancel()
-        self.phase = Phase.READY
-        seconds = f"Cancelled after {time.monotonic() - self._started:.0f} s"
-        if self.draft:
-            self._done()
+        self._stopped = f"Stopped after {attempt.seconds:.0f} s"
+        if draft is not None:
+            self._show(draft)
         else:
-            self._cancelled = seconds
+            self.phase = Phase.READY
             self._refresh_all()
-        self._set_status(f"{seconds}; the session is unchanged")
+        self._set_status(f"{self._stopped}; the session is unchanged")
 
     def action_close(self) -> None:
-        """Close without a result; a draft is kept."""
+        """Close without a result; drafts are kept."""
         self.dismiss(None)
 
     # -- deciding
 
     def action_edit(self) -> None:
         """Change the summary by hand."""
-        if self.draft:
+        if self.shown:
             self.phase = Phase.EDITING
             editor = self.query_one("#apply-editor", TextArea)
-            editor.text = sanitize(self.draft.text)
+            editor.text = sanitize(self.shown.text)
             self._refresh_all()
             editor.focus()
             self._set_status("Press esc to finish, ctrl+z to undo")
 
     def action_finish(self) -> None:
         """Keep the edited summary, and check it again."""
-        draft, text = self.draft, self.query_one("#apply-editor", TextArea).text
-        if draft and text != sanitize(draft.text):
-            self._drafts[self._key, self.kind] = Draft(draft.kind, draft.by, draft.summary, text)
+        draft, text = self.shown, self.query_one("#apply-editor", TextArea).text
         self._set_status("")
-        self._done()
+        if draft and text != sanitize(draft.text):
+            draft = self._kept.edit(self._key, draft, text)
+        if draft:
+            self._show(draft)
 
     def action_accept(self) -> None:
-        """Make the new session; a summary that fails a blocking check has to be accepted twice."""
-        draft = self.draft
+        """Make the new session; a summary that fails a blocking check, or is not whole, is asked about first."""
+        draft = self.shown
         if draft is None or self.prepared is None:
             return
         wrong = blocking_checks(_checks(self.prepared, draft))
-        if wrong and not self._warned:
-            self._warned = True
-            self._set_status(f"✗ {wrong[0].name}: {wrong[0].detail}; press a again to accept it anyway", "error")
+        if not wrong or not draft.text.strip():
+            self._accept(draft)
             return
+        answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
+        what = "fails a check" if draft.is_whole else "is not whole"
+        asked = ChoicePrompt(f"Accept a summary that {what}?", texts.question(draft, wrong), answers)
+        self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
+
+    def _accept(self, draft: Draft) -> None:
         try:
             self.dismiss(apply(self.session, self.plan, draft.text))
         except Error as error:
@@ -440,7 +503,8 @@ class ApplyScreen(ModalScreen[Session | None]):
 
 
 def _checks(prepared: Prepared, draft: Draft) -> list[Check]:
-    return prepared.checks_of(draft.text, draft.summary, edited=draft.edited)
+    cut_off = "" if draft.is_whole else texts.ended(draft)
+    return prepared.checks_of(draft.text, draft.summary, edited=draft.edited, cut_off=cut_off)
 
 
 def _prepared(plan: Plan) -> Prepared:

@@ -9,13 +9,15 @@ from textual.content import Content
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
-from context_tui.sanitize import sanitize_line
+from context_tui.sanitize import sanitize, sanitize_line
 from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.summarizer.failures import CallFailed
+from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.summary_checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
-from context_tui.tui.screens.apply.drafts import Draft
+from context_tui.tui.drafts import Draft
 from context_tui.tui.text import plural, result_text
 from context_tui.tui.widgets.draw import choice_strip
 from context_tui.tui.widgets.reading_pane import Part
@@ -36,10 +38,15 @@ def title(plan: Plan) -> str:
 
 
 def choices(kind: str) -> Content:
-    """The summarizers, with the chosen one marked; a click chooses."""
-    return Content.assemble(
-        "summarizer  ", choice_strip({each: f"{n} {each}" for n, each in enumerate(KINDS, 1)}, kind)
-    )
+    """The summarizers, with the chosen one marked, and what else can be chosen; a click chooses."""
+    strip = choice_strip({each: f"{n} {each}" for n, each in enumerate(KINDS, 1)}, kind)
+    more = (_keyed("n", "model", "model"), "  ", _keyed("u", "server", "url")) if kind != EXTRACT else ()
+    return Content.assemble(_keyed("s", "summarizer", "next_summarizer"), "  ", strip, *more)
+
+
+def _keyed(key: str, name: str, action: str) -> Content:
+    """A key and what it does, as the footer draws them; a click on the words does it."""
+    return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
 
 
 def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> str:
@@ -48,20 +55,20 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
         return sanitize_line(f"✗ {chosen}")
     if not chosen.endpoints:
         return "extract: quotations picked by rules on this machine; nothing is sent"
-    much = f"est. {prepared.tokens:,} tokens to " if prepared else ""
+    much = f"sends est. {prepared.tokens:,} tokens to " if prepared else ""
     then = "".join(f", fallback {other.model}" for other in chosen.endpoints[1:])
     return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
-def secrets(prepared: Prepared | None, kind: str) -> str:
-    """The suspected secrets and whether they are masked."""
+def secrets(prepared: Prepared | None, kind: str) -> Content:
+    """The suspected secrets, whether they are masked, and the key that changes it."""
     if prepared is None:
-        return "reading the messages…"
+        return Content("reading the messages…")
     found = prepared.secrets(kind)
     if not found:
-        return "no suspected secrets"
-    state = "masked" if prepared.masked else "NOT masked"
-    return f"suspected secrets, {state}: {counted(found)}"
+        return Content("no suspected secrets")
+    state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
+    return Content.assemble(f"suspected secrets, {state}: {counted(found)}   ", _keyed("m", other, "mask"))
 
 
 def progress(text: str, thinking: int, seconds: float) -> str:
@@ -90,13 +97,99 @@ def written_by(draft: Draft) -> str:
     """Who wrote the summary that is shown, and how large it is."""
     took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     changed = " · edited" if draft.edited else ""
-    return f"{draft.by} · est. {tokens_of_bytes(utf8_len(draft.text)):,} tokens{took}{changed}"
+    whole = "" if draft.is_whole else ", not whole"
+    return f"draft {draft.number}{whole} · {draft.by} · {_tokens(draft.text)}{took}{changed}"
 
 
-def kept(drafts: Sequence[Draft]) -> str:
-    """Where the summaries are that were written before and are not shown."""
-    names = [f"{each.kind}{', edited' if each.edited else ''} (press {KINDS.index(each.kind) + 1})" for each in drafts]
-    return f"Other drafts: {'; '.join(names)}." if names else ""
+def _tokens(text: str) -> str:
+    return f"est. {plural(tokens_of_bytes(utf8_len(text)), 'token')}"
+
+
+def ended(draft: Draft) -> str:
+    """How the writing of a draft ended, and after how much."""
+    if draft.is_whole:
+        return f"finished, {_tokens(draft.text)}"
+    why = f": {draft.why}" if draft.why else ""
+    return f"{draft.ending.value} after {_tokens(draft.summary.text)}{why}"
+
+
+_CAUSES = {
+    "disconnected": "the server closed the connection",
+    "cut": "the server closed the connection",
+    "timeout": "the server took too long",
+    "error": "the server reported an error",
+    "overloaded": "the server is overloaded",
+    "rate_limited": "the server's rate limit is reached",
+    "too_long": "the messages are too long for the model",
+    "malformed": "the reply could not be read",
+    "refusal": "the model refused",
+    "tool_call": "the model called a tool",
+}
+
+
+def cause(error: SummarizerError, summary: Summary) -> str:
+    """Why a reply is not whole, in a few words: the whole error is told once, this as long as the draft is there."""
+    kind = error.kind if isinstance(error, CallFailed) else ""
+    if kind == "cut" and summary.stop_reason:  # only a server that said why it stopped was at its end
+        return f"the limit on its length was reached ({summary.stop_reason})"
+    return _CAUSES.get(kind) or str(error).partition("; ")[0]
+
+
+def draft_lines(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Content:
+    """The drafts, newest first, the shown one marked; a click shows one.
+
+    Args:
+        rows: how many there is room for; those around the shown one are taken.
+    """
+    at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
+    start = max(0, min(at - rows // 2, len(drafts) - rows))
+    label = f"{plural(len(drafts), 'draft')}  "
+    lines = []
+    for place, each in enumerate(drafts[start : start + rows]):
+        chosen = start + place == at and shown is not None
+        edited = " · edited" if each.edited else ""
+        row = sanitize_line(f"{'●' if chosen else '○'} {each.number} {ended(each)} · {each.by}{edited}")
+        line = Content.styled(row, "bold $accent" if chosen else "")
+        line = line.stylize(f"@click=screen.show_draft({each.number})")
+        lines.append(Content.assemble(label if not place else " " * len(label), line))
+    return Content("\n").join(lines)
+
+
+def waiting(chosen: Summarizer | SummarizerError, kind: str, reading: bool, stopped: str) -> str:
+    """What stands in place of a summary before there is one.
+
+    Args:
+        reading: whether the messages are still being read.
+        stopped: what is told of a call that was stopped before anything came.
+    """
+    if isinstance(chosen, SummarizerError):
+        return sanitize(f"Cannot use {kind}: {chosen}.\n\nPress u to name a server, or s for another summarizer.")
+    if reading:
+        return "Reading the messages…"
+    if not chosen.endpoints:
+        return f"{stopped}. Press enter to write the summary." if stopped else "Press enter to write the summary."
+    host = chosen.endpoints[0].destination
+    if stopped:
+        return sanitize(f"{stopped}; the messages were sent to {host}. Press enter to send them again.")
+    return sanitize(f"Nothing has been sent. Press enter to send the messages to {host}.")
+
+
+def failed(chosen: Summarizer | SummarizerError) -> str:
+    """What stands in place of a summary when nothing came."""
+    host = chosen.endpoints[0].destination if isinstance(chosen, Summarizer) and chosen.endpoints else ""
+    again = f"\n\nPress enter to send the messages to {host} again." if host else ""
+    return sanitize(f"No summary; the session is unchanged.{again}")
+
+
+def kept_as(draft: Draft | None) -> str:
+    """What became of the text that came before a call failed."""
+    return f". What came is kept as draft {draft.number}." if draft else ""
+
+
+def question(draft: Draft, wrong: Sequence[Check]) -> str:
+    """What is asked before a summary is accepted that fails a blocking check."""
+    failed = "; ".join(sanitize_line(f"{check.name}: {check.detail}") for check in wrong)
+    return f"Draft {draft.number}, {draft.by}. {failed}."
 
 
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:

@@ -1,0 +1,107 @@
+"""Summaries that were written and not accepted, whole or not: they outlive the screen that shows them.
+
+They are kept in memory for as long as the program runs. Nothing here writes to disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # this is imported before the first paint
+    from context_tui.compaction.plan import Plan
+    from context_tui.session.session import Session
+    from context_tui.summarizer.reply import Summary
+
+
+class Ending(Enum):
+    """How the writing of a draft ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped by you"
+    CUT_OFF = "cut off"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What one summarizer wrote.
+
+    Attributes:
+        number: counts the drafts of a plan, from 1.
+        kind: the kind of summarizer.
+        by: who wrote it, for display: a model, or ``extract``.
+        summary: the reply, as far as it came.
+        text: the reply's text, or what was made of it by hand.
+        ending, why: how the writing ended; the cause where it was cut off.
+    """
+
+    number: int
+    kind: str
+    by: str
+    summary: Summary
+    text: str
+    ending: Ending = Ending.FINISHED
+    why: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the summarizer came to its end."""
+        return self.ending is Ending.FINISHED
+
+    @property
+    def edited(self) -> bool:
+        """Whether the text was changed by hand."""
+        return self.text != self.summary.text
+
+
+class Drafts:
+    """The drafts of every plan, by its :func:`plan_key`. The application owns one for all of its screens.
+
+    ``asked`` is the model and the server (base URL) that were named on a screen last, None where the usual one was
+    wanted: writing a draft again must not go to another server because the screen was closed meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._by_plan: dict[str, list[Draft]] = {}
+        self.asked: tuple[str | None, str | None] | None = None
+
+    def of(self, plan: str) -> list[Draft]:
+        """The drafts of a plan, newest first."""
+        return self._by_plan.get(plan, [])[::-1]
+
+    def add(
+        self, plan: str, kind: str, by: str, summary: Summary, ending: Ending = Ending.FINISHED, why: str = ""
+    ) -> Draft:
+        """Keep what was written; what is there already is not kept twice."""
+        drafts = self._by_plan.setdefault(plan, [])
+        made = Draft(len(drafts) + 1, kind, by, summary, summary.text, ending, why)
+        for each in drafts:
+            if (each.kind, each.by, each.text, each.ending) == (kind, by, made.text, ending):
+                return each
+        drafts.append(made)
+        return made
+
+    def edit(self, plan: str, draft: Draft, text: str) -> Draft:
+        """Keep a text that was made of a draft by hand; what the summarizer wrote stays a draft of its own."""
+        drafts = self._by_plan.setdefault(plan, [])
+        if draft.edited:
+            made = replace(draft, text=text)
+            drafts[draft.number - 1] = made
+        else:
+            made = replace(draft, number=len(drafts) + 1, text=text)
+            drafts.append(made)
+        return made
+
+
+def plan_key(session: Session, plan: Plan) -> str:
+    """What makes a plan the same one when it is made anew: session, point, policy, settings and what is dropped."""
+    info = session.info
+    place = f"{info.path}#{info.id} {session.origin}"
+    what = f"{plan.dropped} {len(plan.changes)} {plan.tokens_before}"
+    return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {what}"
+
+
+def draft_to_begin_with(drafts: list[Draft]) -> Draft | None:
+    """The newest of these drafts that a model wrote or somebody edited; an extract is made again in no time."""
+    return next((each for each in drafts if each.summary.model or each.edited), None)

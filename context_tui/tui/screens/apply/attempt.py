@@ -1,0 +1,81 @@
+"""One time that a summarizer is asked: what has come of its reply, and what is kept of it whatever happens."""
+
+from __future__ import annotations
+
+import time
+
+from context_tui.errors import SummarizerError
+from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
+from context_tui.summarizing import EXTRACT, Summarizer
+from context_tui.tui.drafts import Draft, Drafts, Ending
+from context_tui.tui.screens.apply import texts
+
+
+class Attempt:
+    """A summary that is being written.
+
+    Args:
+        drafts, plan: where what comes of it is kept, and for which plan.
+        summarizer: who is asked.
+    """
+
+    def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:
+        self._drafts, self._plan, self.summarizer = drafts, plan, summarizer
+        self._reply, self._thinking, self._calls, self._over = Reply(), 0, 0, False
+        self._started = self._call_started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.monotonic() - self._started
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._reply.text
+
+    @property
+    def progress(self) -> str:
+        """How far it is, in words."""
+        return texts.progress(self.text, self._thinking, self.seconds)
+
+    def hear(self, event: Event) -> None:
+        """Take in the next event; where another call is made in place of a failed one, what that wrote is kept."""
+        if isinstance(event, Note) and event.failed is not None:
+            self._keep(Ending.CUT_OFF, event.failed)
+            self._reply, self._thinking, self._calls = Reply(), 0, self._calls + 1
+            self._call_started = time.monotonic()
+            return
+        if isinstance(event, Thinking):
+            self._thinking += event.chars
+        self._reply.add(event)
+
+    def finish(self, summary: Summary) -> Draft:
+        """Keep the whole summary."""
+        self._over = True
+        by = summary.model if self.summarizer.endpoints else EXTRACT
+        return self._drafts.add(self._plan, self.summarizer.kind, by, summary)
+
+    def stop(self) -> Draft | None:
+        """Keep what has come until now; None where that is nothing."""
+        return self._end(Ending.STOPPED)
+
+    def fail(self, error: SummarizerError) -> Draft | None:
+        """Keep what had come when it failed; None where that is nothing."""
+        return self._end(Ending.CUT_OFF, error)
+
+    def _end(self, ending: Ending, error: SummarizerError | None = None) -> Draft | None:
+        """The first end counts: a call that was stopped may fail after that."""
+        if self._over:
+            return None
+        self._over = True
+        return self._keep(ending, error)
+
+    def _keep(self, ending: Ending, error: SummarizerError | None = None) -> Draft | None:
+        endpoints = self.summarizer.endpoints
+        asked = endpoints[min(self._calls, len(endpoints) - 1)].model if endpoints else ""
+        summary = self._reply.so_far(asked, time.monotonic() - self._call_started)
+        if not summary.text:
+            return None
+        why = texts.cause(error, summary) if error else ""
+        return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, why)

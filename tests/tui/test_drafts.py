@@ -231,7 +231,7 @@ async def test_a_draft_that_is_not_whole_is_accepted_only_after_a_question() -> 
         await pilot.press("a")
         assert isinstance(app.screen, ChoicePrompt)
         assert "Accept a summary that is not whole?" in drawn(app)
-        assert "the server closed the connection" in drawn(app)
+        assert "Draft 1 by asked was cut off after est. 20 tokens" in drawn(app)
         await pilot.press("n")
         assert not app.answers
         for key in ("a", "y"):
@@ -381,6 +381,19 @@ async def test_every_state_fits_and_shows_its_focus(size: tuple[int, int]) -> No
         await pilot.press("e")
         await pilot.pause()
         check("finish editing")
+
+
+def test_snapshot_drafts(snap_compare: Any) -> None:
+    """Three drafts, the newest cut off and shown: why, what is missing, what the keys do; the summary has the focus."""
+
+    async def fail(pilot: Pilot[Any]) -> None:
+        app: Any = pilot.app
+        await begun(pilot, app)
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        await pilot.press("e", "X", "escape", "d", "r")
+        await failed(pilot, app)
+
+    assert snap_compare(Shell(screen(Unsteady("whole", "breaks"))), terminal_size=(80, 24), run_before=fail)
 
 
 def written(text: str, model: str = "m") -> Summary:

@@ -445,16 +445,17 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
-        draft = attempt.stop() or self.shown
+        draft = attempt.stop()
+        shown = draft or self.shown
         if self._writer:
             self._writer.cancel()
         self._stopped = f"Stopped after {attempt.seconds:.0f} s"
-        if draft is not None:
-            self._show(draft)
+        if shown is not None:
+            self._show(shown)
         else:
             self.phase = Phase.READY
             self._refresh_all()
-        self._set_status(f"{self._stopped}; the session is unchanged")
+        self._set_status(f"{self._stopped}; the session is unchanged{texts.kept_as(draft)}")
 
     def action_close(self) -> None:
         """Close without a result; drafts are kept."""

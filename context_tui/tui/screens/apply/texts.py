@@ -182,14 +182,17 @@ def failed(chosen: Summarizer | SummarizerError) -> str:
 
 
 def kept_as(draft: Draft | None) -> str:
-    """What became of the text that came before a call failed."""
+    """What became of the text that came before a call was stopped or failed."""
     return f". What came is kept as draft {draft.number}." if draft else ""
 
 
 def question(draft: Draft, wrong: Sequence[Check]) -> str:
-    """What is asked before a summary is accepted that fails a blocking check."""
-    failed = "; ".join(sanitize_line(f"{check.name}: {check.detail}") for check in wrong)
-    return f"Draft {draft.number}, {draft.by}. {failed}."
+    """What is to be known before a summary is accepted that is not whole, or fails these checks."""
+    how = ended(draft)
+    failed = "; ".join(f"{check.name}: {check.detail}" for check in wrong if check.detail != how)
+    what = f"Draft {draft.number} by {draft.by}"
+    said = f"{what} was {how}." if not draft.is_whole else f"{what}: {failed}."
+    return sanitize_line(said if draft.is_whole or not failed else f"{said} Besides, {failed}.")
 
 
 def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:

@@ -11,6 +11,7 @@ from textual.widgets import Static
 from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
+from context_tui.tui.drafts import Ending
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply.screen import Phase
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -50,7 +51,7 @@ async def test_a_real_summary_is_accepted(start: StartServer, kind: str) -> None
         assert summary(app).startswith("## Goal\n- ")
         await pilot.press("a")
         if not app.answers:  # four letters at random may fail a check
-            await pilot.press("a")
+            await pilot.press("y")
         await until(pilot, lambda: app.answers)
     assert "## Relevant Files" in app.answers[0].to_messages()[0]["content"][0]["text"]
 
@@ -65,8 +66,8 @@ async def test_cancelling_is_at_once(endless: LiveServer) -> None:
         await app.run_action("screen.cancel")
         assert time.monotonic() - began < 0.1
         await until(pilot, lambda: not app.workers._workers)
-        assert app.first.phase is Phase.READY
-        assert "Cancelled" in status(app)
+        assert "Stopped" in status(app)
+        assert app.first.shown is not None and app.first.shown.ending is Ending.STOPPED
 
 
 async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start: StartServer) -> None:
@@ -79,9 +80,11 @@ async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start:
         server.send(signal.SIGKILL)
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "broke before" in status(app)
-        assert "received before the failure" in summary(app)
-        await pilot.press("r")
+        assert app.first.shown is not None and app.first.shown.why == "the server closed the connection"
+        assert len(summary(app)) > 20
+        await pilot.press("enter")
         await until(pilot, lambda: "refused the connection" in status(app))
+        assert len(app.first.drafts) == 1
 
 
 async def test_a_wrong_key_is_told(plain: LiveServer) -> None:

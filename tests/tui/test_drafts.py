@@ -14,6 +14,7 @@ from textual.widgets import Static, TextArea
 from context_tui.summarizer.reply import Summary, Usage
 from context_tui.tui.drafts import Draft, Drafts, Ending, draft_to_begin_with, plan_key
 from context_tui.tui.screens.apply import ApplyScreen
+from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.apply.screen import Phase
 from context_tui.tui.screens.apply.texts import draft_lines, ended
 from context_tui.tui.screens.dialogs import ChoicePrompt
@@ -341,6 +342,10 @@ async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
         await app.first._read()
         await pilot.press("Y", "escape")
         assert app.first.shown is not None and app.first.shown.text == "XYwhole"
+
+
+def test_each_key_has_words_for_the_palette() -> None:
+    assert all(key.description and key.tooltip for key in KEYS if key.id)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])

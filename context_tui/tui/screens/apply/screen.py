@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -26,6 +26,7 @@ from context_tui.tui.drafts import Draft, Drafts, draft_to_begin_with, plan_key
 from context_tui.tui.screens.apply import texts
 from context_tui.tui.screens.apply.attempt import Attempt
 from context_tui.tui.screens.apply.choice import SummarizerChoice
+from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.threads import run_in_thread
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
@@ -70,32 +71,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     CSS_PATH = "apply.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (76, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (24, "-low"), (30, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [  # those of Textual's screen among them: the footer has this order
-        Binding("enter", "begin", "send", id="apply-begin", tooltip="Send the messages; the model writes the summary"),
-        Binding("enter", "again", "send again", id="apply-again", tooltip="Send the messages once more; drafts stay"),
-        Binding("enter", "why", "", show=False, id="apply-why"),
-        Binding("a", "accept", "accept", id="apply-accept", tooltip="Apply the plan with this summary"),
-        Binding("e", "edit", "edit", id="apply-edit", tooltip="Edit the summary"),
-        Binding("r", "retry", "write again", id="apply-retry", tooltip="Have another summary written; drafts stay"),
-        Binding("r", "again", show=False, id="apply-again-r", tooltip="Send the messages once more; drafts stay"),
-        Binding("d", "next_draft(1)", "draft", id="apply-older", tooltip="Show the draft before this one"),
-        Binding("D", "next_draft(-1)", show=False, id="apply-newer", tooltip="Show the draft after this one"),
-        *(
-            Binding(str(n), f"choose('{kind}')", kind, show=False, id=f"apply-{kind}", tooltip=f"Summarise by {kind}")
-            for n, kind in enumerate(KINDS, 1)
-        ),
-        # Where these do something is where the screen names their keys.
-        Binding("s", "next_summarizer", show=False, id="apply-summarizer", tooltip="Choose the next summarizer"),
-        Binding("n", "model", "model", show=False, id="apply-model", tooltip="Set the model"),
-        Binding("u", "url", "server", show=False, id="apply-url", tooltip="Set the server (base URL)"),
-        Binding("m", "mask", show=False, id="apply-mask", tooltip="Mask suspected secrets, or send them unmasked"),
-        Binding("shift+tab", "app.focus_previous", show=False, id="apply-pane-back", tooltip="Go to the pane before"),
-        Binding("ctrl+c,super+c", "screen.copy_text", show=False, id="apply-copy", tooltip="Copy selected text"),
-        Binding("escape", "cancel", "stop", id="apply-cancel", tooltip="Stop; what was written stays as a draft"),
-        Binding("escape", "finish", "finish editing", id="apply-finish", tooltip="Keep the edited summary"),
-        Binding("escape", "close", "close", id="apply-close", tooltip="Close; drafts are kept until the program ends"),
-        Binding("tab", "app.focus_next", "pane", id="apply-pane", tooltip="Go to the next pane"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*KEYS]
 
     def __init__(
         self,

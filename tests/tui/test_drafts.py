@@ -315,7 +315,7 @@ def is_ready(opened: ApplyScreen) -> bool:
 
 
 async def test_the_inspector_finds_the_drafts_of_a_plan_again() -> None:
-    running = application(policy="defect-compact", params={"threshold": 8_000})
+    running = application(policy="defect-compact", settings={"defect-compact": {"threshold": 8_000}})
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         for keys in (["e", "W", "X", "escape"], []):

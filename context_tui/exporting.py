@@ -8,12 +8,14 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from context_tui.compaction.exportable import PairCheck, check_pairs, exportable, recording_of
 from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.formats.base import Format, scan
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
+from context_tui.session.derived import recorded_usage
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.memory import facts_of
@@ -55,7 +57,10 @@ class ExportResult:
 
 
 def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
-    """Write the context at the end of *session* to *out*, readable by its owner only.
+    """Write *session* to *out*, readable by its owner only.
+
+    A session to which nothing was applied is copied in its own format, record by record; else what is written is the
+    context at its end.
 
     Args:
         force: replace *out* if it exists.
@@ -69,30 +74,101 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     if not form.writable:
         raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(writable_formats())}")
     check_place(session, out, force)
-    made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
-    if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise ExportError(f"no messages to write{_and_why(made.notes)}; choose another point or policy")
+    _check_input(session)
     try:
         with private_folder(out.parent, out.name) as folder:
             temporary = folder / out.name
-            lost = form.write(made.session, temporary)
+            result = _copied(form, session, temporary, out) or _written(form, session, temporary, out)
             os.chmod(temporary, 0o600)
-            written = _read_back(form, temporary)
-            losses = [*made.notes, *lost.words]
-            losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
-            check = check_pairs(session, written.to_messages(), made.renamed)
-            if check.introduced:
-                raise ExportError(
-                    f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
-                    "nothing was written; choose another boundary"
-                )
-            result = ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
             _sync(temporary)
             _check_input(session)  # again: what was written was read meanwhile
             _move(temporary, out, force)  # behind this nothing may fail
     except OSError as error:
         raise _unwritable(out, error) from None
     return result
+
+
+def is_copied(session: Session, format_name: str) -> bool:
+    """Whether *session* is written as the records that it was read from: nothing was applied, the format is its own."""
+    return not session.origin and format_name == session.info.format
+
+
+def _copied(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
+    """Copy a session that is to stay as it was recorded; None where it has to be written anew.
+
+    Raises:
+        ExportError: the copy does not read back the same.
+    """
+    notes = form.copy(session, temporary) if is_copied(session, form.name) else None
+    if notes is None:
+        return None
+    written = _read_back(form, temporary)
+    if differing := _differing(session, written):
+        raise ExportError(f"{form.name}: the copy reads back with other {differing}; nothing was written; {_REMEDY}")
+    if more := len(written) - len(session):
+        notes.append(f"the copy has {more:,} more messages, which were not read here")
+    return ExportResult(out, form.name, notes, check=check_pairs(session, written.to_messages(), {}))
+
+
+def _differing(session: Session, written: Session) -> str:
+    """What a copy of *session* holds otherwise, in a word; nothing where it begins with the same."""
+    facts, again, same = session.facts, written.facts, len(session)
+    if len(written) > same:
+        same -= 1  # what follows may belong to the last message
+    if len(written) < same or any(_message(facts, at) != _message(again, at) for at in range(same)):
+        return "messages"
+    for what, before, now in (
+        ("requests", _requests(facts, same), _requests(again, same)),
+        ("compactions", _compactions(facts, same), _compactions(again, same)),
+    ):
+        if before != now:
+            return what
+    whole = same == len(session)
+    return "problems" if whole and len(facts.problems) != len(again.problems) else ""
+
+
+def _message(facts: Facts, message: int) -> tuple[Any, ...]:
+    return facts.role[message], facts.flags[message], facts.time[message], _measures(facts, message)
+
+
+def _requests(facts: Facts, before: int) -> list[tuple[Any, ...]]:
+    rows = zip(facts.request_message, facts.request_time, facts.requests, strict=True)
+    return [row for row in rows if row[0] < before]
+
+
+def _compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
+    return [
+        (each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions if each.message < before
+    ]
+
+
+def _written(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
+    """Write the context at the end of a session anew.
+
+    Raises:
+        ExportError: there is nothing to write, or something of it would be missing.
+    """
+    made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
+    if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
+        raise ExportError(f"no messages to write{_and_why(made.notes)}; choose another point or policy")
+    lost = form.write(made.session, temporary)
+    written = _read_back(form, temporary)
+    losses = [*made.notes, *lost.words]
+    losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
+    losses += _usage_lost(session, written)
+    check = check_pairs(session, written.to_messages(), made.renamed)
+    if check.introduced:
+        raise ExportError(
+            f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
+            "nothing was written; choose another boundary"
+        )
+    return ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
+
+
+def _usage_lost(session: Session, written: Session) -> list[str]:
+    """What a file does not hold of the usage that was recorded for a session to which nothing was applied."""
+    lost = len(recorded_usage(session)) - len(written.facts.requests)
+    return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
 
 def _and_why(notes: list[str]) -> str:
@@ -105,14 +181,17 @@ def writable_formats() -> list[str]:
 
 
 def suggested_path(session: Session, format_name: str) -> Path:
-    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place."""
+    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place.
+
+    It is ``NAME.copy.EXT`` where nothing was applied.
+    """
     source = Path(session.info.path or "session")
     if is_temporary(source):
         source = Path("session")  # standard input, spooled
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     suffix = own or format_named(format_name).suffixes[0]
-    stem = source.name.removesuffix(source.suffix).removesuffix(".compacted")
-    ending = f".compacted{suffix}"
+    stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
+    ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
     if utf8_len(stem + ending) > NAME_BYTES:
         stem = stem.encode("utf-8", "replace")[: NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
     return source.with_name(stem + ending)
@@ -174,7 +253,6 @@ def _messages_as_read(session: Session) -> list[Message]:
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
-    _check_input(session)
     changed = _changed_error(session)
     context = session.context_at()
     try:
@@ -217,7 +295,8 @@ def _read_back(form: Format, path: Path) -> Session:
         ExportError: it cannot be read.
     """
     try:
-        info = next((each for each in form.sessions(path) if not each.parent), None)
+        listed = form.sessions(path)
+        info = next((each for each in listed if not each.parent), listed[0] if listed else None)
         if info is None:
             raise ExportError(f"{form.name}: the written file holds no session; nothing was written; {_REMEDY}")
         return scan(form.scanner(path, info))

@@ -137,11 +137,11 @@ def test_the_longest_names_there_are(session: Path, tmp_path: Path) -> None:
     assert len(path.name.encode()) == 255
     read = ct.open_session(path)
     suggested = suggested_path(read, "claude-code")
-    assert suggested.name.endswith("😀.compacted.jsonl")
+    assert suggested.name.endswith("x.copy.jsonl")
     assert export(read, suggested, "claude-code").path.exists()
     assert export(read, tmp_path / (long[1:] + "😀.json")[-70:], "anthropic").path.exists()
     assert export(read, tmp_path / f"{'y' * 255}", "anthropic").path.exists()
-    assert suggested_path(ct.open_session(tmp_path / f"{'y' * 255}"), "openai").name == "y" * 240 + ".compacted.json"
+    assert suggested_path(ct.open_session(tmp_path / f"{'y' * 255}"), "openai").name == "y" * 245 + ".copy.json"
 
 
 # -- what fails beside OUT

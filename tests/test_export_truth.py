@@ -125,7 +125,7 @@ def test_a_message_of_the_runtime_behind_the_summary(tmp_path: Path) -> None:
 def test_what_is_gone_without_being_declared_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool
 ) -> None:
-    session, _ = split_by_a_policy(tmp_path)
+    session = ct.from_messages(split_by_a_policy(tmp_path)[0].to_messages())
     form = type(FORMATS["anthropic"])
     write = form.write
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,7 @@ def test_a_changed_document_is_refused(source: Path, tmp_path: Path, change: Any
 @pytest.mark.parametrize(
     ("path", "own", "name", "expected"),
     [
+        ("/a/b.copy.jsonl", "claude-code", "claude-code", "/a/b.compacted.jsonl"),
         ("/a/b.jsonl", "claude-code", "claude-code", "/a/b.compacted.jsonl"),
         ("/a/b.compacted.jsonl", "claude-code", "anthropic", "/a/b.compacted.json"),
         ("/a/koda.db", "koda", "koda", "/a/koda.compacted.db"),
@@ -259,5 +261,6 @@ def test_a_changed_document_is_refused(source: Path, tmp_path: Path, change: Any
 )
 def test_a_name_beside_the_input_is_suggested(path: str, own: str, name: str, expected: str) -> None:
     session = ct.from_messages([])
-    object.__setattr__(session, "info", type(session.info)(path, own))
+    session = replace(session, info=type(session.info)(path, own), origin="manual")
     assert str(suggested_path(session, name)) == expected
+    assert str(suggested_path(replace(session, origin=""), name)) == expected.replace(".compacted.", ".copy.")

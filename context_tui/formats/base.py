@@ -143,6 +143,17 @@ class Format(Protocol):
         """
         raise Error(f"format {self.name!r} cannot be written")
 
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write the records that *session* was read from to the new file *path*, each as it is, with what was recorded.
+
+        Args:
+            session: as it was read, by this format.
+
+        Returns:
+            What is to be known about the copy, in words; None where the format cannot: then ``write`` does it.
+        """
+        return None
+
     def resume(self, session: Session, written: Path, out: Path) -> str:
         """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""
         return ""

@@ -71,6 +71,11 @@ class GuardedFormat:
         """What it loses."""
         return self._of(Error, "", Losses, self._safely(Error, "", self._form.write, session, path))
 
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """What is to be known about its copy; None where it makes none."""
+        notes: object = self._safely(Error, "", self._form.copy, session, path)
+        return None if notes is None else [str(note) for note in self._of(Error, "", list, notes)]
+
     def resume(self, session: Session, written: Path, out: Path) -> str:
         """Its command; nothing where that fails."""
         return self._text(self._form.resume, session, written, out)

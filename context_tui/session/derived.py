@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from context_tui.session.bodies import with_texts
+from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
 
 
@@ -55,3 +56,25 @@ def origin_of(session: Session, message: int, bodies: Mapping[int, str | None] |
             return replace(entry, bodies={**entry.bodies, **{here[at]: text for at, text in new.items()}})
         return {**entry, "content": with_texts(entry["content"], new)}
     return Origin(session, message, new)
+
+
+def recorded_usage(session: Session) -> dict[int, Usage]:
+    """By message of *session*, the usage that was recorded for it, where that still tells of this context.
+
+    It does where nothing was applied, for replies since the context began or was last rewritten.
+    """
+    if session.origin:
+        return {}
+    found: dict[int, Usage] = {}
+    known: dict[int, Usage] | None = None
+    for message in session.context_at().order:
+        entry = origin_of(session, message)
+        if isinstance(entry, Origin):
+            if known is None:
+                context, facts = entry.session.context_at(), entry.session.facts
+                first = max(context.epoch_start, context.rewritten)
+                requests = zip(facts.request_message, facts.requests, strict=True)
+                known = {reply: usage for reply, usage in requests if reply >= first}
+            if entry.message in known:
+                found[message] = known[entry.message]
+    return found

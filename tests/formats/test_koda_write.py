@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -97,18 +98,39 @@ def test_replies_are_complete_and_dated(tmp_path: Path) -> None:
     FORM.write(session, tmp_path / "out.db")
     assert {row[0]: row[3] for row in rows_in(tmp_path / "out.db")} == {
         **{"user": None, "tool": None},
-        "assistant": "2026-03-01 10:09:00",
+        "assistant": "2026-03-01 10:00:00",
     }
+
+
+def test_times_and_usage_of_another_format_are_kept(tmp_path: Path) -> None:
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 700, "output_tokens": 9}
+    written_to = {"input_tokens": 5, "cache_creation_input_tokens": 40, "cache_read_input_tokens": 2}
+    asked = [{"role": "user", "content": "Go.", "timestamp": "2026-01-02T03:04:05Z"}]
+    replies = [
+        {"role": "assistant", "content": "Gone.", "timestamp": f"2026-01-02T03:0{minute}:00Z", "usage": each}
+        for minute, each in ((5, usage), (6, written_to))
+    ]
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps({"system": "Be brief.", "messages": [*asked, replies[0], *asked, replies[1]]}))
+    session = open_session(path)
+    export(session, tmp_path / "out.db", "koda")
+    again = open_session(tmp_path / "out.db")
+    assert again.facts.requests == session.facts.requests and len(session.facts.requests) == 2
+    assert again.facts.time == session.facts.time
+    after = apply(session, plan(session, "manual", cut=2), "What happened.")
+    export(after, tmp_path / "after.db", "koda")
+    assert not open_session(tmp_path / "after.db").facts.requests
 
 
 @pytest.mark.parametrize("name", ["koda", "anthropic", "openai"])
 def test_a_recorded_summary_stays_one(name: str, tmp_path: Path) -> None:
     rows = [user("one", compacted_at="2026-03-01 11:00:00"), {"role": "system", "content": f"{KODA_SUMMARY}\n\nso far"}]
-    session = open_session(make(tmp_path / "koda.db", [*rows, reply("Go on."), user("two")]))
+    recorded = open_session(make(tmp_path / "koda.db", [*rows, reply("Go on."), user("two")]))
+    session = from_messages(recorded.to_messages())
     done = export(session, tmp_path / "out.json", name)
     again = open_session(tmp_path / "out.json")
     assert done.losses == []
-    assert (len(again), again.turns, measures(again)) == (3, 1, measures(session)[1:])
+    assert (len(again), again.turns, measures(again)) == (3, 1, measures(recorded)[1:])
 
 
 def test_a_full_disk_is_told_of_the_file_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

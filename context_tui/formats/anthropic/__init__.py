@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from context_tui.formats.anthropic.write import refused, write_request
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
 from context_tui.formats.kit.documents import Run, preview
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
@@ -135,6 +135,10 @@ class AnthropicFormat(Format):
     def write(self, session: Session, path: Path) -> Losses:
         """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
         return write_request(session, path)
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        return copy_document(session, path)
 
 
 def _blocks(message: Any) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
+from context_tui.formats.claude_code.copy import copy
 from context_tui.formats.claude_code.places import kept, resume_command, title_of
 from context_tui.formats.claude_code.records import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
@@ -67,6 +68,9 @@ class ClaudeCodeFormat(Format):
 
     def write(self, session: Session, path: Path) -> Losses:
         return write(session, path)
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        return copy(session, path)
 
     def resume(self, session: Session, written: Path, out: Path) -> str:
         return resume_command(session, written, out)

@@ -20,8 +20,8 @@ from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED
 from context_tui.losses import Losses
 from context_tui.session.bodies import with_texts
-from context_tui.session.derived import Origin, origin_of
-from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
+from context_tui.session.derived import Origin, origin_of, recorded_usage
+from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role, Usage
 from context_tui.session.jsontext import compact_json, loads, nested_deeper
 from context_tui.session.limits import MAX_DEPTH
 from context_tui.session.session import Session
@@ -65,6 +65,7 @@ class _Writer:
         self._uuids: set[str] = set()
         self._cwd = ""
         self._time = -1
+        self._usages = recorded_usage(session)
 
     def records(self) -> Iterator[dict[str, Any]]:
         facts, order = self.session.facts, self.session.context_at().order
@@ -218,9 +219,9 @@ class _Writer:
         facts, blocks = self.session.facts, self.session.content.blocks(message)
         self._time = max(self._time, facts.time[message])
         if facts.role[message] == Role.ASSISTANT:
-            api_id = f"msg_{uuid.uuid4().hex[:24]}"
+            api = self._api(self._usages.get(message))
             for part in [[block] for block in blocks] or [[]]:
-                yield self._chained(self._envelope("assistant") | {"message": self._api(api_id, part)})
+                yield self._chained(self._envelope("assistant") | {"message": {**api, "content": part}})
             return
         injected = self._injected(message)
         said = max((at for at, put_in in enumerate(injected, 1) if not put_in), default=0)
@@ -229,16 +230,16 @@ class _Writer:
             if part or not (blocks or meta):
                 yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": part}})
 
-    def _api(self, api_id: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+    def _api(self, usage: Usage | None) -> dict[str, Any]:
+        """A reply without its content; usage is what was recorded, or 0 where the context is another one."""
         return {
-            "id": api_id,
+            "id": f"msg_{uuid.uuid4().hex[:24]}",
             "type": "message",
             "role": "assistant",
             "model": self.session.facts.model or "unknown",
-            "content": content,
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": dict.fromkeys(_USAGE, 0),
+            "usage": dict.fromkeys(_USAGE, 0) if usage is None else _recorded(usage),
         }
 
 
@@ -246,6 +247,14 @@ def _stamp(milliseconds: int) -> str:
     """An epoch time as records have it."""
     state = datetime.fromtimestamp(min(milliseconds, LAST_TIME) / 1000, UTC)
     return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _recorded(usage: Usage) -> dict[str, Any]:
+    """Recorded usage as the API tells it."""
+    written = usage.cache_write_5m, usage.cache_write_1h
+    names = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+    sizes = (usage.fresh, sum(written), usage.cache_read, usage.output)
+    return {**dict(zip(_USAGE, sizes, strict=True)), "cache_creation": dict(zip(names, written, strict=True))}
 
 
 def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
-from context_tui.formats.kit.documents import Broken, Element, Run, read_runs, shown, size_of, text_of, value_of
-from context_tui.formats.kit.files import file_stamp, status_of
+from context_tui.formats.kit.documents import (
+    Broken,
+    Element,
+    Run,
+    encoded,
+    read_runs,
+    shown,
+    size_of,
+    text_of,
+    value_of,
+)
+from context_tui.formats.kit.files import file_stamp, open_regular, status_of
 from context_tui.formats.kit.lines import too_large
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import text_in, title_of
+from context_tui.losses import losses_in
 from context_tui.session.facts import RecordKind, Role
 from context_tui.session.session import Session, SessionInfo
 
@@ -49,12 +62,12 @@ class DocumentContent:
         builder: MessageBuilder,
         now: Callable[[Run], bool],
     ) -> None:
-        self._elements, self._run, self._shape, self._builder = elements, run, shape, builder
+        self._elements, self.run, self._shape, self._builder = elements, run, shape, builder
         self._now = now
 
     def unchanged(self) -> bool:
         """Whether the file still has the run as it was read; there may be more of it."""
-        return self._now(self._run)
+        return self._now(self.run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every element that it was put together from."""
@@ -73,7 +86,7 @@ class DocumentContent:
 
     def tools(self) -> list[dict[str, Any]]:
         """Tool schemas, Anthropic-shaped."""
-        return self._shape.tools(self._run)
+        return self._shape.tools(self.run)
 
 
 class DocumentScanner:
@@ -199,6 +212,24 @@ def documents_in(path: Path, name: str, shape: type[DocumentShape]) -> list[Sess
         )
         for number, run in enumerate(runs)
     ]
+
+
+def copy_document(session: Session, path: Path) -> list[str] | None:
+    """Write the file that *session* is all of, byte for byte, or of one with several the run as a document of its own.
+
+    Returns:
+        What is left out; None for a session that was not read from a document.
+    """
+    content = session.content
+    if not isinstance(content, DocumentContent):
+        return None
+    if not session.info.id:
+        with open_regular(session.info.path) as source, path.open("xb") as out:
+            shutil.copyfileobj(source, out)
+        return []
+    path.write_bytes(encoded(content.run))
+    broken = sum(isinstance(each, Broken) for each in content.run.elements)
+    return losses_in(Counter({"records left out that are no JSON": broken} if broken else {}))
 
 
 def _title(run: Run, shape: DocumentShape) -> str:

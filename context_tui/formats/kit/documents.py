@@ -6,6 +6,7 @@ them), so that memory stays near the file's size. Only what strict JSON refuses 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,15 @@ class Broken:
 
 @dataclass
 class Run:
-    """One message list, and the members that stood beside it; of several, ``note`` says why this one was taken."""
+    """One message list, and the members that stood beside it; ``key`` is the name that it had among them, if any.
+
+    Of several lists, ``note`` says why this one was taken.
+    """
 
     members: dict[str, Element] = field(default_factory=dict)
     elements: list[Element] = field(default_factory=list)
     note: str = ""
+    key: str = ""
 
     def get(self, name: str) -> Any:
         """A member's value; None when there is none, or none that can be decoded."""
@@ -112,6 +117,26 @@ def items_of(element: Element) -> list[Element] | None:
         except (ValueError, RecursionError):
             return None
     return element if isinstance(element, list) else None
+
+
+def encoded(run: Run) -> bytes:
+    """A run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
+    listed = b",".join(_bytes_of(each) for each in run.elements if not isinstance(each, Broken))
+    if not run.key:
+        return b"[%s]\n" % listed
+    beside = {name: _bytes_of(value) for name, value in run.members.items() if not isinstance(value, Broken)}
+    members = {**beside, run.key: b"[%s]" % listed}
+    return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in members.items())
+
+
+def _bytes_of(element: Element) -> bytes:
+    """An element as JSON in UTF-8; what UTF-8 cannot hold is escaped."""
+    if isinstance(element, msgspec.Raw):
+        return bytes(memoryview(element))
+    try:
+        return msgspec.json.encode(element)
+    except (ValueError, RecursionError, TypeError):
+        return json.dumps(element, separators=(",", ":")).encode()
 
 
 def read_runs(path: Path) -> list[Run]:
@@ -216,7 +241,7 @@ def _run(element: Element) -> Run | None:
         lists = {key: listed for key in MESSAGE_KEYS if (listed := _message_list(members.get(key))) is not None}
         if lists:
             key, note = _sent(lists, members) if len(lists) > 1 else (next(iter(lists)), "")
-            return Run({name: value for name, value in members.items() if name != key}, lists[key], note)
+            return Run({name: value for name, value in members.items() if name != key}, lists[key], note, key)
         members = _unwrapped(members)
     return None
 

@@ -14,7 +14,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import BinaryIO, Generic, TypeVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import open_regular, unreadable
@@ -103,6 +103,17 @@ class LineFile:
         if len(found) < length:
             raise self._shorter()
         return found
+
+    def copy(self, end: int, out: BinaryIO) -> None:
+        """Append what was read up to *end* to another file, with the blank space behind it.
+
+        Raises:
+            UnreadableSession: it is no longer there.
+        """
+        for start in range(0, end, STEP):
+            out.write(self.read(start, min(STEP, end - start)))
+        behind = self.read(end, min(max(self._read - end, 0), STEP))
+        out.write(behind[: len(behind) - len(behind.lstrip())])
 
     def note_read(self, end: int) -> None:
         """Remember what the file held up to *end*, as it was just read; what was remembered before stays.

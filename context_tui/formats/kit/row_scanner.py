@@ -63,10 +63,13 @@ class RowShape(Protocol[R]):
 
 
 class Rows(Generic[R]):
-    """The rows of one session, in batches by id; and whether those that were read are still what they were."""
+    """The rows of one session, in batches by id; and whether those that were read are still what they were.
+
+    ``read`` is how many were, ``last`` the id of the last of them.
+    """
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
-        self._database, self._shape, self._session = database, shape, session_id
+        self.database, self._shape, self.session = database, shape, session_id
         where = f"WHERE {shape.session_column} = ? AND {shape.id_column} > ? ORDER BY {shape.id_column} LIMIT ?"
         self._select = f"{shape.rows} {where}"
         self._batch = 1
@@ -75,12 +78,12 @@ class Rows(Generic[R]):
     def count(self) -> int:
         """How many there are."""
         sql = f"SELECT count(*) FROM ({self._shape.rows} WHERE {self._shape.session_column} = ?)"
-        found: int = self._database.query(sql, (self._session,))[0][0]
+        found: int = self.database.query(sql, (self.session,))[0][0]
         return found
 
     def behind(self, last: int) -> list[R]:
         """The next rows behind the one with the id *last*; none at the end."""
-        found = self._database.query(self._select, (self._session, last, self._batch))
+        found = self.database.query(self._select, (self.session, last, self._batch))
         rows = [self._shape.row(values) for values in found]
         large = sum(row.size for row in rows) > BATCH_BYTES
         self._batch = 1 if large else min(2 * self._batch, BATCH)
@@ -92,9 +95,9 @@ class Rows(Generic[R]):
         Raises:
             UnreadableSession: it is no longer there.
         """
-        found = self._database.query(f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,))
+        found = self.database.query(f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,))
         if not found:
-            raise UnreadableSession(f"{self._database.path}: row {row_id} was deleted since it was read; open it again")
+            raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
         return self._shape.row(found[0])
 
     def note(self, row: R) -> None:
@@ -104,12 +107,12 @@ class Rows(Generic[R]):
             UnreadableSession: its id is not behind the last one's.
         """
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
-            raise UnreadableSession(f"{self._database.path}: is damaged: row ids after {self.last} do not ascend")
+            raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
 
     def unchanged(self) -> bool:
         """Whether the rows that were read are still there, the same and without others between them."""
-        now = Rows(self._database, self._shape, self._session)
+        now = Rows(self.database, self._shape, self.session)
         while now.last < self.last and (batch := now.behind(now.last)):
             for row in batch:
                 if now.last < self.last:
@@ -121,7 +124,7 @@ class RowContent(Generic[R]):
     """Full text of a session from the database."""
 
     def __init__(self, shape: RowShape[R], builder: MessageBuilder, rows: Rows[R]) -> None:
-        self._shape, self._builder, self._rows = shape, builder, rows
+        self._shape, self._builder, self.rows = shape, builder, rows
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from its rows as they are now.
@@ -146,10 +149,10 @@ class RowContent(Generic[R]):
 
     def unchanged(self) -> bool:
         """Whether the rows that were read are still what they were."""
-        return self._rows.unchanged()
+        return self.rows.unchanged()
 
     def _row(self, record: int) -> R:
-        return self._rows.with_id(self._builder.facts.record_place[record])
+        return self.rows.with_id(self._builder.facts.record_place[record])
 
 
 class RowScanner(Generic[R]):

@@ -11,6 +11,7 @@ from context_tui.formats.kit.databases import MAGIC, Database, DatabaseLocked, t
 from context_tui.formats.kit.row_scanner import RowScanner
 from context_tui.formats.kit.values import epoch_ms, title_of
 from context_tui.formats.koda.shape import KodaShape
+from context_tui.formats.koda.tables import copy_rows
 from context_tui.formats.koda.write import write_database
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -62,6 +63,10 @@ class KodaFormat(Format):
     def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""
         return write_database(session, path)
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write a new database with the rows as they are, and what the other tables of sessions hold of this one."""
+        return copy_rows(session, path)
 
 
 def _sessions(database: Database) -> list[SessionInfo]:

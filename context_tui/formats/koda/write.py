@@ -12,8 +12,11 @@ from typing import Any
 
 from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import body_as_text, tell_injected
+from context_tui.formats.koda.tables import schema
 from context_tui.losses import Losses
 from context_tui.session import markers
+from context_tui.session.derived import recorded_usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Message, Session
 
@@ -29,27 +32,10 @@ SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 
 _HALF = re.compile("[\ud800-\udfff]")
 
-SCHEMA = """
-CREATE TABLE sessions (
-    id TEXT PRIMARY KEY, created_at DATETIME DEFAULT CURRENT_TIMESTAMP, agent_name TEXT NOT NULL,
-    project_root TEXT, last_accessed_at TEXT, title TEXT, mode TEXT
-);
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL, content TEXT,
-    full_content TEXT, tool_calls TEXT, tool_call_id TEXT, prompt_tokens INTEGER, completion_tokens INTEGER,
-    cache_read_tokens INTEGER, cache_creation_tokens INTEGER, thinking_tokens INTEGER, thinking_content TEXT,
-    agent_name TEXT, compacted_at TEXT, completed_at DATETIME, created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
-    FOREIGN KEY(session_id) REFERENCES sessions(id)
-);
-CREATE TABLE session_metadata (
-    session_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, updated_at DATETIME DEFAULT CURRENT_TIMESTAMP,
-    PRIMARY KEY(session_id, key), FOREIGN KEY(session_id) REFERENCES sessions(id)
-);
-CREATE INDEX idx_messages_session_id ON messages(session_id);
-"""
 _INSERT = """
-INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, completed_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, prompt_tokens,
+completion_tokens, cache_read_tokens, cache_creation_tokens, completed_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -65,8 +51,12 @@ def write_database(session: Session, path: Path) -> Losses:
     losses = Losses()
     system = session.content.system()
     rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
-    for message in session.to_messages():
-        rows.extend(_rows(message, losses))
+    usages, facts = recorded_usage(session), session.facts
+    for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
+        made = _rows(message, losses)
+        rows += [{**row, "time": facts.time[index]} for row in made]
+        if index in usages and made[0]["role"] == "assistant":
+            rows[-1] |= _usage(usages[index])
     tell_injected(session, losses)
     if system and not session.facts.system_rows:
         losses.note("the system prompt is left out; koda adds its own")
@@ -74,10 +64,10 @@ def write_database(session: Session, path: Path) -> Losses:
         losses.note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
     when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
-    now, new_id = f"{when:%Y-%m-%d %H:%M:%S}", str(uuid.uuid4())
+    now, new_id = _stamp(when), str(uuid.uuid4())
     try:
         with closing(sqlite3.connect(path)) as database, database:
-            database.executescript(SCHEMA)
+            database.executescript(schema())
             database.execute(
                 "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
                 " VALUES (?, ?, 'koda', ?, ?, ?)",
@@ -95,7 +85,31 @@ def _values(row: Row, session_id: str, now: str, losses: Losses) -> tuple[Any, .
     losses.add(
         "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(given, texts, strict=True))
     )
-    return (session_id, row["role"], *texts, now if row["role"] == "assistant" else None, now)
+    time = row.get("time", -1)
+    created = _stamp(datetime.fromtimestamp(time / 1000, UTC)) if time >= 0 else now
+    return (
+        session_id,
+        row["role"],
+        *texts,
+        *map(row.get, ("prompt_tokens", "completion_tokens", "cache_read_tokens", "cache_creation_tokens")),
+        created if row["role"] == "assistant" else None,
+        created,
+    )
+
+
+def _stamp(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def _usage(usage: Usage) -> Row:
+    """Usage as koda's columns have it: where nothing was written to a cache, prompt tokens include cached ones."""
+    written = usage.cache_write_5m + usage.cache_write_1h
+    return {
+        "prompt_tokens": usage.fresh if written else usage.fresh + usage.cache_read,
+        "completion_tokens": usage.output,
+        "cache_read_tokens": usage.cache_read,
+        "cache_creation_tokens": written,
+    }
 
 
 def _storable(value: str | None) -> str | None:

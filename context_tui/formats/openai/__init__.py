@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
 from context_tui.formats.kit.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
 from context_tui.formats.openai.write import refused, write_request
@@ -58,6 +58,10 @@ class OpenAIFormat(Format):
     def write(self, session: Session, path: Path) -> Losses:
         """Write a Chat Completions request: model, system message, messages and tools, as far as they are known."""
         return write_request(session, path)
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        return copy_document(session, path)
 
 
 def _hint(run: Run, messages: list[dict[str, Any]]) -> Claim:

@@ -1,0 +1,126 @@
+"""koda's tables that hold sessions: made anew in a database of ours, and the rows of one session copied to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.databases import Database
+from context_tui.formats.kit.row_scanner import RowContent
+from context_tui.session.session import Session
+
+TABLES = {
+    "sessions": {
+        "id": "TEXT PRIMARY KEY",
+        "created_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "agent_name": "TEXT NOT NULL",
+        "project_root": "TEXT",
+        "last_accessed_at": "TEXT",
+        "title": "TEXT",
+        "mode": "TEXT",
+    },
+    "messages": {
+        "id": "INTEGER PRIMARY KEY AUTOINCREMENT",
+        "session_id": "TEXT NOT NULL",
+        "role": "TEXT NOT NULL",
+        "content": "TEXT",
+        "full_content": "TEXT",
+        "tool_calls": "TEXT",
+        "tool_call_id": "TEXT",
+        "prompt_tokens": "INTEGER",
+        "completion_tokens": "INTEGER",
+        "cache_read_tokens": "INTEGER",
+        "cache_creation_tokens": "INTEGER",
+        "thinking_tokens": "INTEGER",
+        "thinking_content": "TEXT",
+        "agent_name": "TEXT",
+        "compacted_at": "TEXT",
+        "completed_at": "DATETIME",
+        "created_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
+    },
+    "session_metadata": {
+        "session_id": "TEXT NOT NULL",
+        "key": "TEXT NOT NULL",
+        "value": "TEXT NOT NULL",
+        "updated_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
+    },
+}
+"""The columns of each table, with how they are declared. koda's database has others, with keys in one of them."""
+_FOREIGN_KEY = "FOREIGN KEY(session_id) REFERENCES sessions(id)"
+_CONSTRAINTS = {
+    "messages": {_FOREIGN_KEY: {"session_id"}},
+    "session_metadata": {"PRIMARY KEY(session_id, key)": {"session_id", "key"}, _FOREIGN_KEY: {"session_id"}},
+}
+"""What is declared of a table as a whole, with the columns that it takes."""
+BATCH = 64
+"""Rows that are copied at once."""
+
+
+def schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
+    """The statements that make the tables: all of them, or with the columns that a database has and with its gaps.
+
+    Args:
+        columns: of each table of that database.
+    """
+    tables = []
+    for table, known in TABLES.items():
+        has = known.keys() if columns is None else columns[table]
+        declared = [f"{name} {how}" for name, how in known.items() if name in has]
+        declared += [words for words, needed in _CONSTRAINTS.get(table, {}).items() if needed <= has]
+        statement = f"CREATE TABLE {table} ({', '.join(declared)});"
+        if declared:
+            tables.append(statement if columns is None else statement.replace(" NOT NULL", ""))
+    return "\n".join([*tables, "CREATE INDEX idx_messages_session_id ON messages(session_id);"])
+
+
+def copy_rows(session: Session, path: Path) -> list[str] | None:
+    """Write a database with the rows that *session* was read from, and what the other tables hold of it.
+
+    Returns:
+        What is left out, in words; None for a session that was not read from a database.
+
+    Raises:
+        OSError: the database cannot be written.
+    """
+    if not isinstance(session.content, RowContent):
+        return None
+    rows = session.content.rows
+    columns = {table: rows.database.columns(table) for table in TABLES}
+    unknown = sum(len(found - TABLES[table].keys()) for table, found in columns.items())
+    try:
+        with closing(sqlite3.connect(path)) as copied, copied:
+            copied.executescript(schema(columns))
+            for table, known in TABLES.items():
+                names = [name for name in known if name in columns[table]]
+                whose = "id" if table == "sessions" else "session_id"
+                if whose in names:
+                    _copy(rows.database, copied, table, names, f"{whose} = ?", rows.session, rows.last)
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from None
+    return [f"columns left out that koda is not known to have: {unknown:,}"] if unknown else []
+
+
+def _copy(
+    source: Database, copied: sqlite3.Connection, table: str, names: list[str], where: str, session: str, last: int
+) -> None:
+    """Copy the rows of one session from a table; those of messages up to the id *last*, which was read."""
+    # Text comes as bytes, so that what is no UTF-8 stays what it is.
+    value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
+    values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
+    insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({values})"
+    select = f"SELECT {', '.join(names)} FROM {table} WHERE {where}"
+    if table != "messages":
+        copied.executemany(insert, source.query(select, (session,)))
+        return
+    for batch in _batches(source, f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH}", session, last):
+        copied.executemany(insert, batch)
+
+
+def _batches(source: Database, select: str, session: str, last: int) -> Iterator[list[tuple[Any, ...]]]:
+    done = -1
+    while batch := source.query(select, (session, done, last)):
+        yield batch
+        done = batch[-1][0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import context_tui as ct
 from context_tui.compaction.tool_pairing import RENAMED, compare, problems
-from context_tui.exporting import export, writable_formats
+from context_tui.exporting import export, is_copied, writable_formats
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
@@ -89,6 +89,11 @@ def wrong_with(session: Session, at: int, after: Session, name: str, out: Path) 
         yield f"fails: {error}"
         return
     written = ct.open_session(out)
+    if is_copied(after, name):
+        was, now = recorded(after), recorded(written)
+        if changed := [what for what in was if was[what] != now[what]]:
+            yield f"copies {changed} otherwise"
+        return
     told = [loss for loss in done.losses if loss.startswith("the written file has ")]
     if told != differences(after, written):
         yield f"tells {told}, but {differences(after, written)}"
@@ -113,6 +118,25 @@ def wrong_with(session: Session, at: int, after: Session, name: str, out: Path) 
             yield "the assistant begins"
         if (messages[-1]["role"] == "assistant") != any(loss.startswith("it ends with") for loss in done.losses):
             yield "does not say that it ends with the assistant"
+
+
+def recorded(session: Session) -> dict[str, Any]:
+    """What a session holds, however its file is laid out."""
+    facts = session.facts
+    blocks = [
+        [(facts.kind[row], facts.text_bytes[row], facts.tool_name(row)) for row in facts.blocks_of(message)]
+        for message in range(len(session))
+    ]
+    return {
+        "messages": [*zip(facts.role, facts.flags, facts.time, facts.ended, blocks, strict=True)],
+        "requests": [*zip(facts.request_message, facts.request_time, facts.requests, strict=True)],
+        "models": [facts.models[row] if row >= 0 else "" for row in facts.request_model],
+        "compactions": [(each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions],
+        "epochs": [(each.message, each.cause) for each in facts.epochs],
+        "problems": [each.what for each in facts.problems],
+        "text": session.to_messages(),
+        "around": (session.content.system(), session.content.tools(), facts.window),
+    }
 
 
 def differences(before: Session, after: Session) -> list[str]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.exporting import export, writable_formats
+from context_tui.exporting import export, is_copied, writable_formats
 from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.session import Session
 from tests.formats.histories import histories
@@ -238,7 +238,8 @@ def test_recordings_in_every_format(
     if not len(done.context_at()):
         return
     after, losses = written(done, folder / "out", name)
-    check_same(done, after, losses)
+    if not is_copied(done, name):
+        check_same(done, after, losses)
 
 
 @fixtures

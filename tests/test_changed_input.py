@@ -109,7 +109,9 @@ def test_a_response_that_came_is_fine(tmp_path: Path) -> None:
     usage = {"input_tokens": 9, "output_tokens": 1}
     reply = {"role": "assistant", "content": [{"type": "text", "text": "hello"}], "usage": usage}
     path.write_text(json.dumps({**request, "response": reply}))
-    assert len(ct.open_session(export(session, tmp_path / "out.json", "anthropic").path)) == 1
+    assert len(ct.open_session(export(session, tmp_path / "out.json", "openai").path)) == 1
+    done = export(session, tmp_path / "copy.json", "anthropic")
+    assert done.losses == ["the copy has 1 more messages, which were not read here"]
 
 
 def test_a_database_that_is_updated_in_place(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from context_tui.formats.base import scan
 from context_tui.formats.opening import open_session
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session
-from tests.exports import sessions
+from tests.exports import recorded, sessions
 from tests.formats.test_koda import make, reply, tool, user
 
 SAMPLES = sorted(
@@ -27,25 +27,6 @@ SAMPLES = sorted(
 )
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 RECORDED = sorted(path for path in CORPUS.rglob("*") if path.suffix in (".json", ".jsonl", ".db"))
-
-
-def recorded(session: Session) -> dict[str, Any]:
-    """What a session holds, however its file is laid out."""
-    facts = session.facts
-    blocks = [
-        [(facts.kind[row], facts.text_bytes[row], facts.tool_name(row)) for row in facts.blocks_of(message)]
-        for message in range(len(session))
-    ]
-    return {
-        "messages": [*zip(facts.role, facts.flags, facts.time, facts.ended, blocks, strict=True)],
-        "requests": [*zip(facts.request_message, facts.request_time, facts.requests, strict=True)],
-        "models": [facts.models[row] if row >= 0 else "" for row in facts.request_model],
-        "compactions": [(each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions],
-        "epochs": [(each.message, each.cause) for each in facts.epochs],
-        "problems": [each.what for each in facts.problems],
-        "text": session.to_messages(),
-        "around": (session.content.system(), session.content.tools(), facts.window),
-    }
 
 
 def copies_of(path: Path, folder: Path) -> list[str]:

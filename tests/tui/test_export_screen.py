@@ -38,10 +38,10 @@ async def test_the_sessions_own_format_and_a_name_beside_it_are_suggested(sessio
         assert app.first.format == "claude-code"
         await pilot.press("enter")
         await until(pilot, lambda: app.first.result)
-        assert "claude --resume" in said(app)
+        assert "written: " in said(app) and "claude --resume" not in said(app)
         await pilot.press("enter")
         await until(pilot, lambda: app.answers)
-    assert app.answers[0].path == tmp_path / "my [red]session.compacted.jsonl"
+    assert app.answers[0].path == tmp_path / "my [red]session.copy.jsonl"
     assert ct.open_session(app.answers[0].path).info.format == "claude-code"
 
 
@@ -51,7 +51,7 @@ async def test_the_path_follows_the_format_until_it_is_changed(session: Session,
         path = app.screen.query_one(Input)
         await pilot.press("up")
         assert app.first.format == app.first.formats[-1] == "openai"
-        assert path.value.endswith(".compacted.json")
+        assert path.value.endswith(".copy.json")
         path.value = str(tmp_path / "mine.json")
         await pilot.press("down", "down")
         assert path.value == str(tmp_path / "mine.json")

@@ -105,6 +105,7 @@ class ChoicePrompt(ModalScreen[str | None]):
                 for number, answer in enumerate(self._answers):
                     label = Content(f"{answer.key}  {answer.label}")
                     yield Button(label, "default" if number else "primary", name=answer.name, compact=True)
+            yield Label("←→ choose   enter accept   esc cancel", id="prompt-keys", markup=False)
 
     def on_mount(self) -> None:
         """Bind each answer's key."""
@@ -125,6 +126,15 @@ def quit_prompt() -> ChoicePrompt:
     """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
     answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Quit?", "The compacted session is not exported; quitting discards it.", answers)
+
+
+def unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
+    """Asked before a session is exported to which nothing was applied: ``apply``, ``export``, or None for neither."""
+    export = Answer("e", "export", "export unchanged")
+    if plan_changes:
+        answers = [Answer("a", "apply", "apply first"), export]
+        return ChoicePrompt("Nothing is applied", "Apply the plan first, or export the session unchanged?", answers)
+    return ChoicePrompt("Nothing is applied", "The plan changes nothing here. Export the session unchanged?", [export])
 
 
 SOURCES = {

@@ -45,6 +45,7 @@ from context_tui.tui.screens.dialogs import (
     message_prompt,
     name_prompt,
     quit_prompt,
+    unchanged_prompt,
     window_prompt,
     window_tokens,
 )
@@ -684,6 +685,13 @@ class InspectorScreen(Screen[None]):
     async def _export(self) -> bool:
         from context_tui.tui.screens.export import ExportScreen
 
+        if not self.view.session.origin:
+            plan = self.view.plan
+            answer = await self.app.push_screen_wait(unchanged_prompt(bool(plan and plan.changed)))
+            if answer == "apply":
+                await self.action_apply().wait()
+            if answer is None or (answer == "apply" and not self.view.session.origin):
+                return False
         done = await self.app.push_screen_wait(ExportScreen(self.view.session))
         if done is not None:
             self.view = self.view.with_export()

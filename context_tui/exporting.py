@@ -90,7 +90,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
 
 def is_copied(session: Session, format_name: str) -> bool:
     """Whether *session* is written as the records that it was read from: nothing was applied, the format is its own."""
-    return not session.origin and format_name == session.info.format
+    return not session.origin and format_name == session.info.format and format_named(format_name).copies
 
 
 def _copied(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:

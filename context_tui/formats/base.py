@@ -73,13 +73,15 @@ class Format(Protocol):
     """One on-disk format, and all that is known of its files; those that are built in and added ones derive from it.
 
     ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
-    folders; a new file gets the first. ``is_request`` says that what is written goes to a provider as it is, which
-    needs pairs mended and what it ``refuses`` left out. What has a body here may be left as it is.
+    folders; a new file gets the first. ``copies`` says that ``copy`` is there. ``is_request`` says that what is written
+    goes to a provider as it is, which needs pairs mended and what it ``refuses`` left out. What has a body here may be
+    left as it is.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     writable: ClassVar[bool] = False
+    copies: ClassVar[bool] = False
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     is_request: ClassVar[bool] = False
 
@@ -150,7 +152,8 @@ class Format(Protocol):
             session: as it was read, by this format.
 
         Returns:
-            What is to be known about the copy, in words; None where the format cannot: then ``write`` does it.
+            What is to be known about the copy, in words; None for a session that was not read from a file, which
+            ``write`` has to write.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Small dialogs whose keys come in one write: the real program in a pseudo-terminal loses none and takes each in turn."""
+"""Small dialogs whose keys come in one write, or fast: the real program in a pseudo-terminal takes each in turn."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def terminal(session: Path) -> Iterator[Terminal]:
     with Terminal([sys.executable, "-m", "context_tui", str(session)], columns=150, rows=44) as opened:
         opened.wait_for("clears 6 of 36 results")
         opened.settle(0.3)
+        opened.output = b""
         yield opened
 
 
@@ -107,17 +108,33 @@ def test_a_value_that_takes_the_place_of_the_one_that_is_there(terminal: Termina
 
 @PACES
 def test_a_message_to_go_to(terminal: Terminal, pace: float) -> None:
-    typed(terminal, f"t5{ENTER}{DOWN}m", pace)
-    terminal.wait_for("marked by hand", timeout=10)
+    typed(terminal, f"t15{ENTER}", pace)
+    terminal.wait_for("Step 1 is done", timeout=10)
 
 
 @PACES
 def test_a_text_to_find(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"/rotate{ENTER}", pace)
-    terminal.wait_for("of 6", timeout=10)
+    terminal.wait_for("of 6 rows", timeout=10)
 
 
 @PACES
 def test_a_filter(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"fj{ENTER}", pace)
-    terminal.wait_for("prompts", timeout=10)
+    terminal.wait_for("timeline   user", timeout=10)
+
+
+def test_leaving_by_way_of_an_export(terminal: Terminal, session: Path) -> None:
+    terminal.send(f"a{ENTER}")
+    terminal.settle(1.0)
+    terminal.send(f"qe{ENTER}")
+    assert appears(session.with_name("session.compacted.jsonl"), terminal)
+    terminal.settle(0.5)
+    terminal.quit(ENTER)
+
+
+def test_leaving_without_one(terminal: Terminal, session: Path) -> None:
+    terminal.send(f"a{ENTER}")
+    terminal.settle(1.0)
+    terminal.quit("qq")
+    assert [path.name for path in session.parent.iterdir()] == ["session.jsonl"]

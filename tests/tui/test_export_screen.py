@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,25 @@ async def test_closing_without_writing_gives_nothing(session: Session, tmp_path:
         await until(pilot, lambda: app.answers)
     assert app.answers == [None]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("size", [(60, 20), (80, 24)])
+async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple[int, int]) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test(size=size) as pilot:
+        shown = " ".join(drawn(app).replace("│", " ").split())
+        assert "nothing applied" in shown
+        assert "every record stays as it was recorded" in shown
+        await pilot.press("down")
+        shown = " ".join(drawn(app).replace("│", " ").split())
+        assert "1 message, the context at the end. What koda cannot hold is listed afterwards." in shown
+        assert app.screen.query_one(Input).region.bottom < size[1] - 1
+    after = replace(session, origin="defect-compact")
+    app = Shell(ExportScreen(after))
+    async with app.run_test(size=size):
+        shown = " ".join(drawn(app).replace("│", " ").split())
+        assert "Export the copy with defect-compact applied" in shown and "what is in the context now" in shown
+        assert app.screen.query_one(Input).value.endswith(".compacted.jsonl")
 
 
 async def test_a_click_chooses_the_format(session: Session) -> None:

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
-from textual.widgets import Input
+from textual.widgets import Button, Input
 
 import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.session.session import Session
-from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt, message_number, quit_prompt
+from context_tui.tui.screens.dialogs import (
+    Answer,
+    ChoicePrompt,
+    InputPrompt,
+    message_number,
+    quit_prompt,
+    unchanged_prompt,
+)
 from context_tui.tui.screens.export import ExportScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.picker import PickerScreen
@@ -73,6 +80,29 @@ async def test_leaving_with_an_unexported_result_is_asked(keys: str, answer: str
         await pilot.press(*keys.split())
         await until(pilot, lambda: app.answers)
     assert app.answers == [answer]
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [("a", "apply"), ("e", "export"), ("enter", "apply"), ("right enter", "export"), ("escape", None)],
+)
+async def test_an_export_with_nothing_applied_is_asked(keys: str, answer: str | None) -> None:
+    app = Shell(unchanged_prompt(True))
+    async with app.run_test(size=(60, 20)) as pilot:
+        assert all(button.region.right < 57 for button in app.screen.query(Button))
+        assert "Apply the plan first, or export the session" in drawn(app) and "esc cancel" in drawn(app)
+        await pilot.press(*keys.split())
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [answer]
+
+
+async def test_a_plan_that_changes_nothing_is_not_offered() -> None:
+    app = Shell(unchanged_prompt(False))
+    async with app.run_test(size=(60, 20)) as pilot:
+        assert "apply first" not in drawn(app)
+        await pilot.press("a", "e")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == ["export"]
 
 
 async def test_an_answer_can_be_clicked() -> None:

@@ -96,6 +96,7 @@ class AnthropicFormat(Format):
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     writable: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     is_request: ClassVar[bool] = True
 

@@ -26,6 +26,7 @@ class ClaudeCodeFormat(Format):
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     writable: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:

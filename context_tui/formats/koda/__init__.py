@@ -25,6 +25,7 @@ class KodaFormat(Format):
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, Static
 
 from context_tui.errors import Error
-from context_tui.exporting import ExportResult, OutputExists, export, suggested_path, writable_formats
+from context_tui.exporting import ExportResult, OutputExists, export, is_copied, suggested_path, writable_formats
 from context_tui.formats.registry import FORMATS
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
@@ -71,10 +71,10 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def compose(self) -> ComposeResult:
         """The formats, the path, and a line for what happened."""
         with Vertical(id="export"):
-            what = f"{len(self.session.context_at()):,} messages"
-            origin = f" after {self.session.origin}" if self.session.origin else ""
-            yield Label(sanitize_line(f"Export {what}{origin}"), id="export-title", markup=False)
+            done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
+            yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
             yield Static("", id="export-formats", markup=False)
+            yield Label("File:", id="export-file", markup=False)
             path = Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
             path.highlighter = Visible(path)
             yield path
@@ -89,10 +89,17 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._look_for_leftovers(Path(self._suggested).parent)
 
     def _show_formats(self) -> None:
-        own = " (the session's own)" if self.format == self.session.info.format else ""
-        about = Content.styled(f"\n{FORMATS[self.format].about}{own}", "$foreground 60%")
+        about = Content.styled(f"\n{FORMATS[self.format].about}", "$foreground 60%")
         strip = choice_strip({name: name for name in self.formats}, self.format)
-        self.query_one("#export-formats", Static).update(strip + about)
+        self.query_one("#export-formats", Static).update(strip + about + Content(f"\n\n{self._what()}"))
+
+    def _what(self) -> str:
+        """What is going to be written, in words."""
+        if is_copied(self.session, self.format):
+            return "The session's own format: every record stays as it was recorded."
+        count = plural(len(self.session.context_at()), "message")
+        kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
+        return f"{kept}. What {self.format} cannot hold is listed afterwards."
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What can be done before and after writing."""
@@ -129,7 +136,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def _write(self, force: bool) -> None:
         name = self.query_one(Input).value.strip()
         if not name:
-            self._set_status("✗ no file name; enter one", wrong=True)
+            self._set_status("✗ no file name; type one", wrong=True)
             return
         self._writing = True
         self._set_status("Writing…")
@@ -155,7 +162,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if answer == "replace":
             self._write(force=True)
         else:
-            self._set_status("Nothing was written; enter another file name")
+            self._set_status("Nothing was written; type another file name")
 
     def _show_result(self, result: ExportResult) -> None:
         parts: list[Any] = [("✓ ", "$success"), visible(f"written: {result.path}")]
@@ -166,7 +173,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         status = self.query_one("#export-status", Static)
         status.update(Content.assemble(*parts))
         status.remove_class("wrong")
-        self.query_one(Input).display = self.query_one("#export-formats").display = False
+        for selector in ("#export-path", "#export-file", "#export-formats"):
+            self.query_one(selector).display = False
         self._look_for_leftovers(result.path.parent)
 
     def _set_status(self, text: str, wrong: bool = False) -> None:

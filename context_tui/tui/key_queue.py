@@ -19,7 +19,7 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.timer import Timer
 
-PATIENCE = 0.3
+PATIENCE = 1.0
 """Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
 although a screen that was opened has not got a focus.
 """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from textual import events, on
+import pytest
+from textual import events, on, work
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
 from textual.driver import Driver
-from textual.widgets import Input
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input
 
+from context_tui.tui import key_queue
 from context_tui.tui.key_queue import Followed, KeyQueue
 from tests.tui.fakes import until
 
@@ -75,6 +79,60 @@ async def test_keys_go_on_where_the_widget_of_one_has_gone() -> None:
         await pilot.pause()
         burst(app, "escape", "f5", "f6")
         await until(pilot, lambda: app.taken == ["escape", "f5", "f6"])
+
+
+class Ask(ModalScreen[str]):
+    """Any letter is an answer."""
+
+    def compose(self) -> ComposeResult:
+        yield Button("answer")
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key != "enter":
+            self.dismiss(event.key)
+
+
+class Entry(ModalScreen[str]):
+    """A text, which enter takes."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(), Vertical():
+            yield Input()
+
+    @on(Input.Submitted)
+    def submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value)
+
+
+class Wizard(Form):
+    """One dialog after the other, each opened by what waited for the one before."""
+
+    answers: tuple[str, ...] = ()
+
+    @work
+    async def action_ask(self) -> None:
+        answers = []
+        for screen in (Ask(), Ask(), Entry()):
+            answers.append(await self.push_screen_wait(screen))
+            for _ in range(8):  # as much as one that asks does before it asks again
+                await asyncio.sleep(0)
+        self.answers = tuple(answers)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "f2":
+            self.action_ask()
+
+
+async def test_a_dialog_that_closes_is_followed_by_the_one_that_waited_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_queue, "PATIENCE", 60.0)  # no key is followed in vain
+    app = Wizard()
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, "f2", "a", "b", *"text", "enter", "x")
+        await until(pilot, lambda: app.answers == ("a", "b", "text"))
+        await until(pilot, lambda: app.query_one("#first", Input).value == "x")
 
 
 async def test_many_keys_are_all_taken_in_order() -> None:

@@ -28,7 +28,8 @@ class Terminal:
         self.output = b""
         self.status: int | None = None
         self.begun = time.perf_counter()
-        variables = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
+        outer = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        variables = {**outer, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:  # the child, until it becomes the program
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

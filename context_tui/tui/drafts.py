@@ -64,11 +64,22 @@ class Drafts:
 
     def __init__(self) -> None:
         self._by_plan: dict[str, list[Draft]] = {}
+        self._accepted: set[str] = set()  # plans
         self.asked: tuple[str | None, str | None] | None = None
 
     def of(self, plan: str) -> list[Draft]:
         """The drafts of a plan, newest first."""
         return self._by_plan.get(plan, [])[::-1]
+
+    def accept(self, plan: str) -> None:
+        """One of the drafts of a plan was accepted; the others are not waited for any more."""
+        self._accepted.add(plan)
+
+    @property
+    def waiting(self) -> int:
+        """How many drafts a model wrote, or somebody edited, for plans of which none was accepted."""
+        drafts = (each for plan, found in self._by_plan.items() if plan not in self._accepted for each in found)
+        return sum(1 for each in drafts if each.summary.model or each.edited)
 
     def add(
         self, plan: str, kind: str, by: str, summary: Summary, ending: Ending = Ending.FINISHED, why: str = ""

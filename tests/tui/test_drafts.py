@@ -436,3 +436,20 @@ def test_the_list_shows_the_drafts_around_the_shown_one() -> None:
     ]
     assert "●" not in draft_lines(all_of_them, None, 3).plain
     assert not draft_lines([], None, 3).plain
+
+
+async def test_quitting_asks_where_a_draft_would_be_lost() -> None:
+    running = application()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        running.drafts.add("a plan", "anthropic", "m", Summary("What was done.", "m", Usage(), "end_turn", 1.0))
+        running.drafts.add("a plan", "extract", "extract", Summary("What was said.", "", Usage(), "end_turn", 1.0))
+        assert running.drafts.waiting == 1, "an extract is made again in no time"
+        await pilot.press("q")
+        await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
+        assert "1 summary that was written is not accepted" in drawn(running)
+        await pilot.press("s")
+        await until(pilot, lambda: not isinstance(running.screen, ChoicePrompt))
+        running.drafts.accept("a plan")
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)

@@ -18,6 +18,7 @@ from context_tui.errors import Error
 from context_tui.policies.scales import parse
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.window import Window
+from context_tui.tui.text import plural
 from context_tui.tui.widgets.gauge import window_size
 
 
@@ -122,10 +123,23 @@ class ChoicePrompt(ModalScreen[str | None]):
         self.dismiss(event.button.name)
 
 
-def quit_prompt() -> ChoicePrompt:
-    """Asked once when quitting with a result that was not exported: ``export``, ``quit``, or None to stay."""
-    answers = [Answer("e", "export", "export"), Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
-    return ChoicePrompt("Quit?", "The compacted session is not exported; quitting discards it.", answers)
+def quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
+    """Asked once when quitting would discard something: ``export``, ``quit``, or None to stay.
+
+    Args:
+        unexported: whether a session to which a plan was applied is not exported.
+        drafts: how many summaries were written and not accepted.
+    """
+    answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
+    lost = []
+    if unexported:
+        answers.insert(0, Answer("e", "export", "export"))
+        lost.append("The compacted session is not exported.")
+    else:
+        answers.reverse()
+    if drafts:
+        lost.append(f"{plural(drafts, 'summary that was written is', 'summaries that were written are')} not accepted.")
+    return ChoicePrompt("Quit?", f"{' '.join(lost)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 
 
 def unchanged_prompt(plan_changes: bool) -> ChoicePrompt:

@@ -749,9 +749,9 @@ class InspectorScreen(Screen[None]):
 
     @work
     async def action_leave(self) -> None:
-        """Leave; ask when a result would be lost."""
-        if self.view.unexported:
-            answer = await self.app.push_screen_wait(quit_prompt())
+        """Leave; ask when a result or a draft would be lost."""
+        if self.view.unexported or self.drafts.waiting:
+            answer = await self.app.push_screen_wait(quit_prompt(self.view.unexported, self.drafts.waiting))
             if answer == "export":
                 if not await self._export():
                     return

@@ -474,9 +474,12 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def _accept(self, draft: Draft) -> None:
         try:
-            self.dismiss(apply(self.session, self.plan, draft.text))
+            made = apply(self.session, self.plan, draft.text)
         except Error as error:
             self._set_status(f"✗ {error}", "error")
+        else:
+            self._kept.accept(self._key)
+            self.dismiss(made)
 
 
 def _checks(prepared: Prepared, draft: Draft) -> list[Check]:

@@ -112,6 +112,10 @@ class Format(Protocol):
         """
         return None
 
+    def listed(self, path: Path) -> bool:
+        """Whether a file stands for itself, as far as its name tells; not what belongs to the session of another."""
+        return True
+
     def title(self, path: Path) -> str:
         """What the main session of a file is about, from its head; empty where that does not tell."""
         return ""

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from threading import Thread, Timer
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter
@@ -193,17 +193,40 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import Entry, recorded_sessions, samples
+        from context_tui.discovery import choices
         from context_tui.tui.screens.picker import PickerScreen
 
-        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *recorded_sessions()]
-        self.push_screen(PickerScreen(entries), self._picked)
+        self.push_screen(PickerScreen(choices(infos)), self._picked)
 
-    def _picked(self, info: SessionInfo | None) -> None:
-        if info is None:
-            self.exit()
+    def _picked(self, answer: object) -> None:
+        if isinstance(answer, SessionInfo):
+            self.inspect(answer)
         else:
-            self.inspect(info)
+            self.exit()
+
+    @work
+    async def action_sessions(self) -> None:
+        """Choose another session; the one that is open stays as it is until another one is."""
+        from context_tui.discovery import choices, key_of
+        from context_tui.looking import look_at
+        from context_tui.tui.screens.dialogs import other_prompt
+        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.screens.picker import Left, PickerScreen
+        from context_tui.tui.view import forget_plans
+
+        inspector = self.screen
+        if not isinstance(inspector, InspectorScreen):
+            return
+        what, session = self.what, inspector.recorded
+        given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
+        picker = PickerScreen(choices(given, session.info), current=session.info, known=look_at(session))
+        answer = await self.push_screen_wait(picker)
+        if answer is Left.QUIT:
+            inspector.action_leave()
+        other = isinstance(answer, SessionInfo) and key_of(answer) != key_of(session.info)
+        if isinstance(answer, SessionInfo) and other and await inspector.may_close(other_prompt()):
+            await self.switch_screen(InspectorScreen(answer, replace(self.options, at=None, demo=False)))
+            forget_plans()
 
     def inspect(self, what: Session | SessionInfo) -> None:
         """Open a session in the inspector."""

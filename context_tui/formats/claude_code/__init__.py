@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
-from context_tui.formats.claude_code.places import kept, resume_command, title_of
+from context_tui.formats.claude_code.places import is_agents, kept, resume_command, title_of
 from context_tui.formats.claude_code.records import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
@@ -58,6 +58,9 @@ class ClaudeCodeFormat(Format):
         if not session_id.startswith(BRANCH):
             return None
         return replace(main, id=session_id, title=session_id, parent=main.path)
+
+    def listed(self, path: Path) -> bool:
+        return not is_agents(path)
 
     def title(self, path: Path) -> str:
         return title_of(path)

@@ -41,6 +41,7 @@ from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.screens.dialogs import (
+    ChoicePrompt,
     message_number,
     message_prompt,
     name_prompt,
@@ -742,14 +743,20 @@ class InspectorScreen(Screen[None]):
     @work
     async def action_leave(self) -> None:
         """Leave; ask when a result would be lost."""
-        if self.view.unexported:
-            answer = await self.app.push_screen_wait(quit_prompt())
-            if answer == "export":
-                if not await self._export():
-                    return
-            elif answer != "quit":
-                return
-        self.app.exit()
+        if await self.may_close(quit_prompt()):
+            self.app.exit()
+
+    async def may_close(self, prompt: ChoicePrompt) -> bool:
+        """Whether the session may be closed: asked with *prompt* when a result would be lost, unless it is exported."""
+        if not self.view.unexported:
+            return True
+        answer = await self.app.push_screen_wait(prompt)
+        return await self._export() if answer == "export" else answer == "quit"
+
+    @property
+    def recorded(self) -> Session:
+        """The session as it was recorded, as far as it has been read: before any plan was applied."""
+        return self.view.undo[0].session if self.view.undo else self.view.session
 
 
 def set_title(widget: Widget, title: str) -> None:

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
@@ -40,12 +41,17 @@ class Entry:
     agent: str = ""
     about: str = ""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The file's name without its suffix, or the id."""
-        return self.info.id or Path(self.info.path).stem
+        return self.info.id or self.file_name
 
     @property
+    def file_name(self) -> str:
+        """The file's name without its suffix."""
+        return os.path.splitext(os.path.basename(self.info.path))[0]
+
+    @cached_property
     def key(self) -> Key:
         """What tells it from others."""
         return key_of(self.info)

@@ -9,11 +9,11 @@ from pathlib import Path
 from threading import Lock
 
 from context_tui.discovery import IN_FILE, Entry, key_of
-from context_tui.errors import Error
+from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Format, Lister
 from context_tui.formats.opening import format_of, scanner_for
 from context_tui.formats.registry import FORMATS
-from context_tui.session.facts import Branch
+from context_tui.session.facts import Branch, Kind
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tokens.recorded import recorded_usage
 
@@ -83,6 +83,29 @@ def look_at(session: Session, below: Iterable[Entry] = ()) -> Look:
         window.tokens if window.known else None,
         (*below, *(_branches_of(info, session.facts.branches) if info.format in FORMATS else ())),
     )
+
+
+def called_by(session: Session, message: int) -> list[SessionInfo]:
+    """The sessions of the sub-agents that the calls of a message started, as far as records say which.
+
+    Raises:
+        UnreadableSession: records say which, and none of these sessions is here.
+    """
+    if session.info.format not in FORMATS:
+        return []
+    facts, form = session.facts, FORMATS[session.info.format]
+    found, missing = list[SessionInfo](), list[UnreadableSession]()
+    for block in facts.blocks_of(message):
+        if facts.kind[block] == Kind.TOOL_USE:
+            try:
+                info = form.called(session, block)
+            except UnreadableSession as error:
+                missing.append(error)
+                continue
+            found += [info] if info else []
+    if missing and not found:
+        raise missing[0]
+    return found
 
 
 def _branches_of(main: SessionInfo, branches: Iterable[Branch]) -> Iterator[Entry]:

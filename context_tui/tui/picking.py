@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from context_tui.discovery import GROUPS, Entry, Key
 from context_tui.looking import Look
@@ -17,17 +16,38 @@ FEW = 5
 """Sessions below another up to which they are listed without being asked for."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """A session as it is listed: ``below`` is how many belong to it, as far as that is known."""
+class Item:
+    """A session of a listing, and what is known of it: ``below`` are the sessions that belong to it.
 
-    entry: Entry
-    inner: bool = False
-    below: int = 0
-    is_open: bool = False
+    ``is_open`` is whether these were asked for, ``shows_below`` whether any of them is listed now.
+    """
+
+    __slots__ = ("below", "entry", "is_open", "key", "look", "outer", "read_title", "shows_below", "text")
+
+    def __init__(self, entry: Entry, outer: Item | None = None) -> None:
+        self.entry, self.key, self.outer = entry, entry.key, outer
+        self.below: tuple[Item, ...] = ()
+        self.is_open = self.shows_below = False
+        self.look: Look | None = None
+        self.read_title = ""
+        self.text = ""
+
+    @property
+    def title(self) -> str:
+        """The title; empty while it has none."""
+        title = self.entry.info.title
+        if title and title not in (self.entry.name, self.entry.file_name):
+            return title
+        return self.read_title or self.entry.about
+
+    def matches(self, words: Sequence[str]) -> bool:
+        """Whether every word is in its name, title, project or path."""
+        if not self.text:
+            self.text = f"{self.entry.name} {self.title} {self.entry.place} {self.entry.info.path}".casefold()
+        return all(word in self.text for word in words)
 
 
-Line = Row | str
+Line = Item | str
 """A session, or the heading of a group."""
 
 
@@ -44,15 +64,13 @@ class Listing:
         self.lines: list[Line] = []
         self.cursor = -1
         self.count = 0
-        self.moved = False
-        self._home = selected
-        self._titles: dict[Key, str] = {}
-        self._looks: dict[Key, Look] = {}
-        self._below: dict[Key, tuple[Entry, ...]] = {}
-        self._open: set[Key] = set()
-        self._texts: dict[Key, str] = {}
+        self._by_key: dict[Key, Item] = {}
         self._take(entries)
-        self._list(select=selected)
+        self._home = self._by_key.get(selected) if selected else None
+        self._touched = False
+        if self._home and self._home.outer:
+            self._home.outer.is_open = True
+        self._list(self._home)
 
     def _take(self, entries: Iterable[Entry]) -> None:
         listed = list(entries)
@@ -62,126 +80,111 @@ class Listing:
             if entry.key not in found or _parent(entry) in keys:  # what is told by its own file names no other
                 found[entry.key] = entry
         inner: dict[Key, list[Entry]] = {}
+        outer: list[Entry] = []
         for entry in found.values():
-            if (parent := _parent(entry)) in keys:
+            parent = _parent(entry)
+            if parent in found and parent is not None:
                 inner.setdefault(parent, []).append(entry)
-        outer = [entry for entry in found.values() if _parent(entry) not in keys]
-        self.entries = sorted(outer, key=lambda entry: GROUPS.index(entry.group))
+            else:
+                outer.append(entry)
+        self.items = [Item(entry) for entry in sorted(outer, key=lambda entry: GROUPS.index(entry.group))]
+        self._by_key |= {item.key: item for item in self.items}
         for key, several in inner.items():
-            self._below[key] = tuple(several)
-            if len(several) <= FEW or self._home in {entry.key for entry in several}:
-                self._open.add(key)
+            if item := self._by_key.get(key):
+                self._put_below(item, several)
+                item.is_open = len(several) <= FEW
+
+    def _put_below(self, item: Item, entries: Iterable[Entry]) -> None:
+        known = {each.key for each in item.below}
+        more = [Item(entry, item) for entry in entries if entry.key not in known]
+        item.below += tuple(more)
+        self._by_key |= {each.key: each for each in more}
 
     # What is known
 
-    def title(self, entry: Entry) -> str:
-        """The title of a session; empty while it has none."""
-        title = entry.info.title
-        if title and title not in (entry.name, Path(entry.info.path).stem):
-            return title
-        return self._titles.get(entry.key, "") or entry.about
+    def item(self, key: Key) -> Item:
+        """The session of this key.
 
-    def look(self, entry: Entry) -> Look | None:
-        """What reading a session told; None while it has not been read."""
-        return self._looks.get(entry.key)
+        Raises:
+            KeyError: there is none.
+        """
+        return self._by_key[key]
 
     def learn_titles(self, titles: Mapping[Key, str]) -> None:
-        """Take in titles."""
-        self._titles |= titles
-        for key in titles:
-            self._texts.pop(key, None)
+        """Take in titles; those that match a filter are listed."""
+        for key, title in titles.items():
+            item = self._by_key[key]
+            item.read_title, item.text = title, ""
         if self.words:
-            self._list()
+            self._list(self.selected)
 
     def learn(self, looks: Mapping[Key, Look]) -> None:
         """Take in what reading sessions told. What belongs to them stays folded, so that no line moves under a key."""
         for key, look in looks.items():
-            old = self._looks.get(key)
-            if old and look.tokens is None:  # too large to be read again
-                look = replace(look, tokens=old.tokens, window=old.window)
-            self._looks[key] = look
-            if look.below and not (key in self._open and self.moved):
-                self._put_below(key, look.below)
-        home = self._home
-        if home in looks and home is not None and not self.moved:
-            if len(self._below.get(home, ())) <= FEW:
-                self._open.add(home)
-            self._list()
-        for at, line in enumerate(self.lines):
-            if isinstance(line, Row) and line.entry.key in looks:
-                self.lines[at] = replace(line, below=len(self._below.get(line.entry.key, ())))
-
-    def _put_below(self, key: Key, entries: Sequence[Entry]) -> None:
-        known = {entry.key: entry for entry in self._below.get(key, ())}
-        self._below[key] = tuple(({entry.key: entry for entry in entries} | known).values())
+            item = self._by_key[key]
+            if item.look and look.tokens is None:  # it was read before, and is too large to be read for this
+                look = replace(look, tokens=item.look.tokens, window=item.look.window)
+            item.look = look
+            if not (item.is_open and self._touched):
+                self._put_below(item, look.below)
+            if item is self._home and not self._touched:
+                item.is_open = len(item.below) <= FEW
+                self._list(item)
 
     # What is listed
 
-    def _list(self, *, select: Key | None = None, first: bool = False) -> None:
-        """List anew; the cursor stays on its session while that is listed, or goes to the *first* match."""
-        was, parent = select, None
-        if was is None and (row := self.row) is not None:
-            was, parent = row.entry.key, _parent(row.entry)
+    def _list(self, wanted: Item | None, *, first: bool = False) -> None:
+        """List anew; the cursor goes to the *first* match, or to what is *wanted* while that is listed."""
         words = self.words.casefold().split()
-        self.lines, self.count = [], 0
-        group = None
-        match, places = -1, dict[Key, int]()
-        for entry in self.entries:
-            below, is_open = self._below.get(entry.key, ()), entry.key in self._open
+        lines, group, match = list[Line](), None, -1
+        self.count = 0
+        for item in self.items:
+            shown = item.below if item.is_open else ()
             if words:
-                own = self._matches(entry, words)
-                shown = below if own and is_open else tuple(each for each in below if self._matches(each, words))
+                own = item.matches(words)
+                shown = shown if own and shown else tuple(each for each in item.below if each.matches(words))
                 if not own and not shown:
                     continue
-            else:
-                own, shown = True, below if is_open else ()
-            if entry.group != group:
-                self.lines.append(entry.group)
-                group = entry.group
-            if match < 0:
-                match = len(self.lines) + (not own)
-            if entry.key in (was, parent):
-                places[entry.key] = len(self.lines)
-            self.lines.append(Row(entry, below=len(below), is_open=bool(shown)))
+                if match < 0:
+                    match = len(lines) + (item.entry.group != group) + (not own)
+            if item.entry.group != group:
+                group = item.entry.group
+                lines.append(group)
+            item.shows_below = bool(shown)
+            lines.append(item)
+            lines += shown
             self.count += 1
-            for each in shown:
-                if each.key == was:
-                    places[each.key] = len(self.lines)
-                self.lines.append(Row(each, inner=True))
-        kept = next((places[key] for key in (was, parent) if key in places), match)
-        self.cursor = match if first else kept
-
-    def _matches(self, entry: Entry, words: Sequence[str]) -> bool:
-        text = self._texts.get(entry.key)
-        if text is None:
-            text = f"{entry.name} {self.title(entry)} {entry.place} {entry.info.path}".casefold()
-            self._texts[entry.key] = text
-        return all(word in text for word in words)
+        self.lines = lines
+        self.cursor = match if words else 1 if lines else -1
+        for each in () if first or wanted is None else (wanted, wanted.outer):
+            if each is not None and each in lines:
+                self.cursor = lines.index(each)
+                break
 
     @property
-    def row(self) -> Row | None:
+    def selected(self) -> Item | None:
         """What the cursor is on."""
         line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
-        return line if isinstance(line, Row) else None
+        return line if isinstance(line, Item) else None
 
     # What keys do
 
     def filter(self, words: str) -> None:
         """List only what holds every word; the cursor goes to the first that does."""
         if words != self.words:
-            self.words, self.moved = words, True
-            self._list(first=bool(words.strip()))
+            self.words, self._touched = words, True
+            self._list(self.selected, first=bool(words.strip()))
 
     def select(self, line: int) -> bool:
         """Put the cursor on a line; whether there is a session on it."""
-        if 0 <= line < len(self.lines) and isinstance(self.lines[line], Row):
-            self.cursor, self.moved = line, True
+        self._touched = True
+        if 0 <= line < len(self.lines) and isinstance(self.lines[line], Item):
+            self.cursor = line
             return True
         return False
 
     def move(self, lines: int) -> None:
         """Move the cursor, passing headings."""
-        self.moved = True
         if not self.lines:
             return
         target = min(max(self.cursor + lines, 0), len(self.lines) - 1)
@@ -197,25 +200,21 @@ class Listing:
         Returns:
             Whether there is anything to fold.
         """
-        self.moved = True
-        row = self.row
-        key = None if row is None else _parent(row.entry) if row.inner else row.entry.key
-        if row is None or key is None or not self._below.get(key):
+        self._touched = True
+        item = self.selected
+        if item is None or not (item.outer or item.below):
             return False
-        want = not (row.inner or row.is_open) if is_open is None else is_open
-        if want:
-            self._open.add(key)
-            self._list()
-        else:
-            self._open.discard(key)
-            self._list(select=key)
+        owner = item.outer or item
+        owner.is_open = not (item.outer or item.shows_below) if is_open is None else is_open
+        self._list(item if owner.is_open else owner)
         return True
 
-    def unfold_with(self, entry: Entry, entries: Sequence[Entry]) -> None:
+    def unfold_with(self, key: Key, entries: Sequence[Entry]) -> None:
         """List *entries* below a session that has turned out to be several, with the cursor on the first."""
-        self._put_below(entry.key, entries)
-        self._open.add(entry.key)
-        self._list(select=entries[0].key)
+        item = self._by_key[key]
+        self._put_below(item, entries)
+        item.is_open = True
+        self._list(item.below[0] if item.below else item)
 
 
 def _parent(entry: Entry) -> Key | None:

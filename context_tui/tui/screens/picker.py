@@ -22,7 +22,7 @@ from context_tui.errors import Error, SeveralSessions
 from context_tui.looking import Look, Reader
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import SessionInfo
-from context_tui.tui.picking import Listing
+from context_tui.tui.picking import Item, Listing
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, start_work
 
@@ -129,7 +129,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         """Say how many are listed, and by which filter; read those in sight once nothing changes for a moment."""
         listing, rows = self.listing, self.rows
         words = listing.words
-        all_, noun = len(listing.entries), "session" if len(listing.entries) == 1 else "sessions"
+        all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
         count = f"{listing.count:,} of {all_:,}" if words.strip() else f"{all_:,}"
         self.query_one("#picker-heading", Label).update(Content(f"{self._heading} · {count} {noun}"))
         typed = Content(f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else PLACEHOLDER)
@@ -138,7 +138,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         label.set_class(rows.is_filtering or bool(words), "-typed")
         self.query_one("#picker-heads", Label).update(Content(rows.columns.heads()))
         empty = self.query_one("#picker-empty", Label)
-        empty.update(NOTHING if listing.entries else EMPTY)
+        empty.update(NOTHING if listing.items else EMPTY)
         empty.display = not listing.lines
         # The list stays where it is when it is empty: it takes the keys.
         rows.set_class(not listing.lines, "-empty")
@@ -149,14 +149,14 @@ class PickerScreen(Screen[SessionInfo | Left]):
     # What is read beside
 
     def _read_titles(self, job: Job) -> None:
-        self._read_of(self.listing.entries[:TITLES], job)
+        self._read_of(self.listing.items[:TITLES], job)
 
-    def _read_of(self, entries: Iterable[Entry], job: Job) -> None:
+    def _read_of(self, items: Iterable[Item], job: Job) -> None:
         found, told = dict[Key, str](), time.monotonic()
-        for entry in entries:
+        for item in items:
             job.checkpoint()
-            if not self.listing.title(entry) and (title := self._read_title(entry.info)):
-                found[entry.key] = title
+            if not item.title and (title := self._read_title(item.entry.info)):
+                found[item.key] = title
             if found and time.monotonic() - told > 0.1:
                 self.post_message(self.Titles(found))
                 found, told = {}, time.monotonic()
@@ -165,14 +165,14 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
     def _look(self) -> None:
         """Read the sessions in sight that have not been read."""
-        wanted = [entry for entry in self.rows.in_sight() if entry.key not in self._read]
+        wanted = [item for item in self.rows.in_sight() if item.key not in self._read]
         if not wanted:
             return
 
         def work(job: Job) -> None:
             self._read_of(wanted, job)
-            for entry in wanted:
-                self.post_message(self.Looked({entry.key: self._reader.look(entry, job.checkpoint)}))
+            for item in wanted:
+                self.post_message(self.Looked({item.key: self._reader.look(item.entry, job.checkpoint)}))
                 job.checkpoint()
 
         start_work(self, "looks", "read the sessions in sight", work)
@@ -228,7 +228,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
             self.dismiss(info if info.format else choose(info.path))
         except SeveralSessions:
             self.listing.unfold_with(
-                entry, [Entry(each, entry.group, "session", each.format) for each in sessions_in(info.path)]
+                entry.key, [Entry(each, entry.group, "session", each.format) for each in sessions_in(info.path)]
             )
             self.rows.changed()
         except Error as error:

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from context_tui.discovery import Entry
 from context_tui.looking import Look
 from context_tui.sanitize import sanitize_line, visible
-from context_tui.tui.picking import Listing, Row
+from context_tui.tui.picking import Item, Listing
 from context_tui.tui.widgets.draw import percent
 from context_tui.tui.widgets.row_paint import MORE, clip
 
@@ -111,7 +111,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self.listing, self._now = listing, now
         self.is_filtering = False
-        self._longest = max((cell_len(short_name(entry)) for entry in listing.entries), default=0)
+        self._longest = max((cell_len(short_name(item.entry)) for item in listing.items), default=0)
         self._styles: dict[str, Style] = {}
 
     @property
@@ -119,11 +119,11 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """The columns as there is room for them."""
         return Columns.of(self._width(), self._longest)
 
-    def in_sight(self) -> list[Entry]:
+    def in_sight(self) -> list[Item]:
         """The sessions on the screen, first the one under the cursor."""
         top = self.scroll_offset.y
-        rows = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, Row)]
-        return [row.entry for row in sorted(rows, key=lambda row: row is not self.listing.row)]
+        items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, Item)]
+        return sorted(items, key=lambda item: item is not self.listing.selected)
 
     # Keys and clicks
 
@@ -181,8 +181,8 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_choose(self) -> None:
         """Choose the session under the cursor."""
-        if self.listing.row:
-            self.post_message(self.Chosen(self.listing.row.entry))
+        if self.listing.selected:
+            self.post_message(self.Chosen(self.listing.selected.entry))
 
     def action_fold(self, is_open: bool | None = None) -> None:
         """List what belongs to the session under the cursor, or no longer."""
@@ -208,8 +208,8 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
-        row = self.listing.row
-        if row and row.below and event.x < 3:
+        item = self.listing.selected
+        if item and item.below and event.x < 3:
             self.action_fold()
         elif event.chain > 1:
             self.action_choose()
@@ -255,13 +255,12 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             return self._strip([(line, "heading")], width)
         return self._strip(self._cells(line, self.columns), width, cursor=index == self.listing.cursor)
 
-    def _cells(self, row: Row, columns: Columns) -> list[tuple[str, str]]:
-        entry, look = row.entry, self.listing.look(row.entry)
-        sign = (OPEN if row.is_open else FOLDED) if row.below else " "
-        name, count = short_name(entry), f" ({row.below:,})" if row.below else ""
-        if row.inner:
+    def _cells(self, item: Item, columns: Columns) -> list[tuple[str, str]]:
+        entry, look = item.entry, item.look
+        sign = (OPEN if item.shows_below else FOLDED) if item.below else " "
+        name, count = short_name(entry), f" ({len(item.below):,})" if item.below else ""
+        if item.outer:
             name = f"{INNER} #{name}"
-        title = self.listing.title(entry)
         agent = (look.agent if look else "") or entry.agent or entry.info.format
         share = f"{tokens_in_short(look.tokens)}" if look and look.tokens else ""
         full = share_used(look)
@@ -273,7 +272,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         return [
             (f" {sign} ", "muted"),
             (clip(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
-            (clip(sanitize_line(title), columns.title), "title"),
+            (clip(sanitize_line(item.title), columns.title), "title"),
             (_cell(visible(agent), columns.agent), "muted"),
             (_cell(visible(entry.place), columns.place), "muted"),
             (f"{age(self._now - entry.info.time):>{columns.age}}", "muted"),

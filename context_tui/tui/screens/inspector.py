@@ -770,6 +770,10 @@ class InspectorScreen(Screen[None]):
         else:
             self.post_message(self.Done())
 
+    async def action_sessions(self) -> None:
+        """Choose another session."""
+        await self.run_action("app.sessions")
+
     @work
     async def action_leave(self) -> None:
         """Leave; ask when a result would be lost, here or in a session that this one was opened from."""

@@ -218,26 +218,6 @@ def test_snapshot_empty(snap_compare: Any) -> None:
     assert snap_compare(Shell(picker([])), terminal_size=(60, 14))
 
 
-@pytest.mark.parametrize(
-    ("keys", "opened"),
-    [
-        (["down", "down", "enter"], "other-one"),
-        (["slash", *"rotate", "enter"], "other-one"),
-        (["down", "slash", *"fixx", "backspace", "enter"], "3f2a91bc-1111-2222-3333-444444444444"),
-        (["slash", *"zz", "ctrl+u", *"sample", "enter"], "sample-one"),
-        (["slash", *"zz", "escape", "end", "up", "enter"], "other-one"),
-    ],
-)
-async def test_keys_that_are_there_at_once_act_in_their_order(keys: list[str], opened: str) -> None:
-    app = Shell(picker())
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        for key in keys:  # none of them waits for what the one before did
-            app.post_message(events.Key(key, key if len(key) == 1 else None))
-        await until(pilot, lambda: app.answers)
-    assert Path(app.answers[0].path).stem == opened
-
-
 async def test_typing_goes_to_the_first_match_which_stays_selected() -> None:
     app = Shell(picker())
     async with app.run_test() as pilot:

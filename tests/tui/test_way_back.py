@@ -19,9 +19,10 @@ from context_tui.tui.screens.dialogs import ChoicePrompt
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.threads import _threads
-from context_tui.tui.view import Location
+from context_tui.tui.view import Applied, Location, View
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import conversation, file_of, settled
+from tests.tui.test_key_queue import burst
 from tests.tui.test_picker import write
 
 
@@ -131,7 +132,7 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
-        screen.show(screen.view.applied(made(screen)))
+        screen.show(copied(screen))
         picker = await back(pilot)
         await pilot.press("slash", *"other.jsonl", "enter")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
@@ -146,9 +147,10 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen) and app.screen is not screen)
 
 
-def made(screen: InspectorScreen) -> Any:
-    """What applying a plan makes of a session."""
-    return replace(screen.view.session, origin="test")
+def copied(screen: InspectorScreen) -> View:
+    """The view of what applying a plan makes of a session."""
+    copy = replace(screen.view.session, origin="test")
+    return screen.view.with_copy(copy, Applied("test", "", {}), screen.location)
 
 
 async def test_q_in_the_picker_quits_as_it_does_in_the_session(folder: Path) -> None:
@@ -261,6 +263,28 @@ async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) ->
         screen = inspector(app)
         await pilot.press("home", "down", "enter")
         await until(pilot, lambda: "Inside" in drawn(app) and app.screen is not screen)
-        screen.view = screen.view.applied(made(screen))
+        screen.view = copied(screen)
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
+
+
+@pytest.mark.parametrize(
+    ("keys", "opened"),
+    [
+        (["down", "enter"], "main"),
+        (["down", "down", "enter"], "other"),
+        (["slash", *"other", "enter"], "other"),
+        (["down", "slash", *"mainx", "backspace", "enter"], "main"),
+        (["slash", *"zz", "escape", "end", "home", "down", "down", "enter"], "other"),
+    ],
+)
+async def test_keys_that_come_at_once_act_in_their_order(folder: Path, keys: list[str], opened: str) -> None:
+    first = file_of(folder / "first.jsonl", conversation(1))
+    app = ContextTuiApp([first, choose(folder / "main.jsonl"), choose(folder / "other.jsonl")])
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
+        burst(app, *keys)
+        await settled(pilot)
+        assert inspector(app).view.session.info.path.endswith(f"{opened}.jsonl")
+        burst(app, "ctrl+o", "home", "slash", *"other", "enter")
+        await until(pilot, lambda: "Another thing" in drawn(app) and isinstance(app.screen, InspectorScreen))

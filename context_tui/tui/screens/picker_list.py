@@ -1,7 +1,6 @@
-"""The list of the picker, drawn line by line, so that any number of sessions is fine; every key is taken in here.
+"""The list of the picker, drawn line by line, so that any number of sessions is fine.
 
-A key changes the listing when it arrives, before the next one is looked at: of keys in one burst each finds what those
-before it left. That is why the filter is no widget of its own: a focus that moves between two keys would lose one.
+It takes the filter's characters too: it has the focus all along, and what is listed changes with the key.
 """
 
 from __future__ import annotations
@@ -127,18 +126,13 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     # Keys and clicks
 
-    async def on_key(self, event: Key) -> None:
-        """Take in a key: as a character of the filter while one is typed, else as what it is bound to here."""
+    def on_key(self, event: Key) -> None:
+        """While a filter is typed, take in characters and what takes them away; bindings see to all other keys."""
         character = event.character or ""
-        if self.is_filtering and self.check_consume_key(event.key, character):
+        if self.check_consume_key(event.key, character):
             self._type(event.key, character)
-        else:
-            active = self.screen.active_bindings.get(event.key)
-            if active is None or active.node not in (self, self.screen) or not active.enabled:
-                return
-            await self.app.run_action(active.binding.action, active.node)
-        event.stop()
-        event.prevent_default()
+            event.stop()
+            event.prevent_default()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         """While a filter is typed, characters belong to it."""

@@ -251,6 +251,7 @@ class ContextTuiApp(App[None]):
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if not await inspector.may_close(other_prompt()) or self.screen is not inspector:
             return
+        self.clear_notifications()
         if info is None:
             await self.pop_screen()
         else:

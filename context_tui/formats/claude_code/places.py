@@ -48,7 +48,8 @@ def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
 
 def is_agents(path: str | Path) -> bool:
     """Whether a file is a sub-agent's, by its name."""
-    return os.path.basename(path).startswith("agent-")
+    name = os.path.basename(path)
+    return name.startswith("agent-") and name.endswith(".jsonl")
 
 
 def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:

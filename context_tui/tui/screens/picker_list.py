@@ -29,6 +29,8 @@ from context_tui.tui.widgets.row_paint import MORE, clip
 
 _UUID = re.compile(r"([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED, OPEN, INNER = "▸", "▾", "└"
+COUNT = 4
+"""Cells behind a name for how many sessions belong to it."""
 FULL = 0.8
 """Share of the context window from which on it is called full."""
 
@@ -48,11 +50,12 @@ class Columns:
     @classmethod
     def of(cls, width: int, longest: int) -> Columns:
         """The columns in *width* cells where the longest name has so many."""
-        name = min(max(longest, len("session")), 40 if width >= 140 else 28 if width >= 100 else 20)
-        agent = 13 if width >= 100 else 0
-        place = 20 if width >= 140 else 15 if width >= 100 else 13 if width >= 76 else 0
+        wide, full = width >= 98, width >= 138
+        name = min(max(longest + COUNT, len("session")), 40 if full else 28 if wide else 20)
+        agent = 13 if wide else 0
+        place = 20 if full else 15 if wide else 13 if width >= 76 else 0
         size = 9 if width >= 50 else 0
-        context = 13 if width >= 100 else 6
+        context = 13 if wide else 6
         age = 7
         left = width - (3 + name + 2 + agent + place + age + size + context + 1)
         return cls(name, max(left, 0), agent, place, age, size, context)

@@ -255,7 +255,7 @@ class ContextTuiApp(App[None]):
         if info is None:
             await self.pop_screen()
         else:
-            await self.switch_screen(InspectorScreen(info, self._options_of_another()))
+            await self.switch_screen(InspectorScreen(info, self._options_of_another(), self.drafts))
         forget_plans()
         peak_of.cache_clear()
 
@@ -288,7 +288,7 @@ class ContextTuiApp(App[None]):
         from context_tui.tui.screens.inspector import InspectorScreen
 
         if isinstance(answer, SessionInfo):
-            self.push_screen(InspectorScreen(answer, self._options_of_another()))
+            self.push_screen(InspectorScreen(answer, self._options_of_another(), self.drafts))
             self.notify(f"Sub-agent {visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_done(self) -> None:

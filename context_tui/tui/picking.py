@@ -95,10 +95,13 @@ class Listing:
                 item.is_open = len(several) <= FEW
 
     def _put_below(self, item: Item, entries: Iterable[Entry]) -> None:
-        known = {each.key for each in item.below}
-        more = [Item(entry, item) for entry in entries if entry.key not in known]
-        item.below += tuple(more)
-        self._by_key |= {each.key: each for each in more}
+        known = {each.key: each for each in item.below}
+        for entry in entries:
+            if entry.key in known:  # it was opened: its place is what it is called by here
+                known[entry.key].entry, known[entry.key].text = entry, ""
+            else:
+                known[entry.key] = self._by_key[entry.key] = Item(entry, item)
+        item.below = tuple(known.values())
 
     # What is known
 
@@ -127,9 +130,9 @@ class Listing:
             item.look = look
             if not (item.is_open and self._touched):
                 self._put_below(item, look.below)
-            if item is self._home and not self._touched:
-                item.is_open = len(item.below) <= FEW
-                self._list(item)
+            if self._home and item in (self._home, self._home.outer) and not self._touched:
+                item.is_open = item.is_open or len(item.below) <= FEW
+                self._list(self._home)
 
     # What is listed
 

@@ -111,6 +111,7 @@ async def test_another_session_takes_its_place_and_nothing_of_the_old_one_stays(
 
 
 async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:
+    write(folder / "agent-a2.jsonl", "Look elsewhere", agent="a2", session="main")
     app = ContextTuiApp(choose(folder / "main.jsonl"))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
@@ -124,6 +125,9 @@ async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:
         assert picker.listing.selected is not None
         assert picker.listing.selected.entry.name == "a1"
         assert picker.listing.selected.outer is not None
+        await until(pilot, lambda: "a2" in listed(picker))
+        assert drawn(app).count("sub-agent") == 2
+        assert picker.listing.selected.entry.name == "a1"
 
 
 async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path) -> None:

@@ -19,7 +19,7 @@ from textual.widgets import Footer, Label
 
 from context_tui.discovery import Entry, Key, entries_of, key_of, title_of
 from context_tui.errors import Error, SeveralSessions
-from context_tui.looking import Look, Reader
+from context_tui.looking import BESIDE, Look, Reader
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import SessionInfo
 from context_tui.tui.picking import Item, Listing
@@ -228,7 +228,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
             self.dismiss(info if info.format else choose(info.path))
         except SeveralSessions:
             self.listing.unfold_with(
-                entry.key, [Entry(each, entry.group, "session", each.format) for each in sessions_in(info.path)]
+                entry.key, [Entry(each, entry.group, BESIDE, each.format) for each in sessions_in(info.path)]
             )
             self.rows.changed()
         except Error as error:

@@ -116,7 +116,8 @@ def test_a_title_that_is_known_is_not_read_again() -> None:
 def test_sessions_of_one_file_are_told_apart_by_their_ids() -> None:
     entries = entries_of([SessionInfo("/a.db", "koda", "s1"), SessionInfo("/a.db", "koda", "s2")])
     assert [entry.name for entry in entries] == ["s1", "s2"]
-    assert [entry.place for entry in entries] == ["koda", "koda"]
+    assert [entry.place for entry in entries] == ["a.db", "a.db"]
+    assert [entry.agent for entry in entries] == ["koda", "koda"]
 
 
 def test_files_of_a_folder_are_told_apart_by_their_names_said_once(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_files_of_a_folder_are_told_apart_by_their_names_said_once(tmp_path: Pat
     ]
     entries = entries_of(infos)
     assert {entry.group for entry in entries} == {"in this folder"}
-    assert [(entry.name, entry.place) for entry in entries] == [("a", "claude-code"), ("s1", "b.db")]
+    assert [(entry.name, entry.place) for entry in entries] == [("a", tmp_path.name), ("s1", "b.db")]
     assert [title_of(info) for info in infos] == ["Fix the build", ""]
     assert entries_of([infos[0], SessionInfo("/c/d.jsonl", "koda")])[0].group == "in these folders"
     assert entries_of(infos[1:])[0].group == "in this file"

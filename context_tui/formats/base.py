@@ -114,6 +114,18 @@ class Format(Protocol):
         """
         return None
 
+    def called(self, session: Session, call: int) -> SessionInfo | None:
+        """The session of the sub-agent that the call in a block row started; None where no record says which.
+
+        Raises:
+            UnreadableSession: a record says which, and there is no such session.
+        """
+        return None
+
+    def listed(self, path: Path) -> bool:
+        """Whether a file stands for itself, as far as its name tells; not what belongs to the session of another."""
+        return True
+
     def title(self, path: Path) -> str:
         """What the main session of a file is about, from its head; empty where that does not tell."""
         return ""

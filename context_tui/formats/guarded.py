@@ -53,6 +53,16 @@ class GuardedFormat:
         info: object = self._quietly(None, self._form.unlisted, main, session_id)
         return info if isinstance(info, SessionInfo) else None
 
+    def called(self, session: Session, call: int) -> SessionInfo | None:
+        """The session that a call started."""
+        path = Path(session.info.path)
+        info = self._read(path, self._form.called, session, call)
+        return None if info is None else self._of(UnreadableSession, f"{path}: ", SessionInfo, info)
+
+    def listed(self, path: Path) -> bool:
+        """Whether it stands for itself; it does where that fails."""
+        return self._quietly(True, self._form.listed, path) is not False
+
     def title(self, path: Path) -> str:
         """Its title; nothing where that fails."""
         return self._text(self._form.title, path)

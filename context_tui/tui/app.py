@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from threading import Thread, Timer
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.filter import LineFilter
@@ -31,6 +31,9 @@ from context_tui.tui.key_queue import Followed, KeyQueue
 from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.themes import DARK, LIGHT, theme_for
 from context_tui.tui.threads import join_threads
+
+if TYPE_CHECKING:
+    from context_tui.tui.screens.inspector import InspectorScreen
 
 LEAVE = 0.05
 """Seconds that work in threads has to stop before the program ends without it."""
@@ -193,17 +196,107 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import Entry, recorded_sessions, samples
+        from context_tui.discovery import choices
         from context_tui.tui.screens.picker import PickerScreen
 
-        entries: list[Entry | SessionInfo] = list(infos) or [*samples(), *recorded_sessions()]
-        self.push_screen(PickerScreen(entries), self._picked)
+        self.push_screen(PickerScreen(choices(infos)), self._picked)
 
-    def _picked(self, info: SessionInfo | None) -> None:
-        if info is None:
-            self.exit()
+    def _picked(self, answer: object) -> None:
+        if isinstance(answer, SessionInfo):
+            self.inspect(answer)
         else:
-            self.inspect(info)
+            self.exit()
+
+    def action_sessions(self) -> None:
+        """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
+        from context_tui.discovery import choices
+        from context_tui.looking import look_at
+        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.screens.picker import PickerScreen
+
+        inspector = self.screen
+        if not isinstance(inspector, InspectorScreen):
+            return
+        if self._caller() is not None:
+            self._replace(None)
+            return
+        what, session = self.what, inspector.recorded
+        given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
+        known = None if inspector.reading else look_at(session)
+        picker = PickerScreen(choices(given, session.info), current=session.info, known=known)
+        self.push_screen(picker, self._other_picked)
+
+    def _other_picked(self, answer: object) -> None:
+        from context_tui.discovery import key_of
+        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.screens.picker import Left
+
+        inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
+        if answer is Left.QUIT:
+            inspector.action_leave()
+        elif isinstance(answer, SessionInfo) and key_of(answer) != key_of(inspector.recorded.info):
+            self._replace(answer)
+
+    @work
+    async def _replace(self, info: SessionInfo | None) -> None:
+        """Open another session in place of the one that is open, or none: what is below it comes back then.
+
+        A result that would be lost is asked about first.
+        """
+        from context_tui.tui.jumps import peak_of
+        from context_tui.tui.screens.dialogs import other_prompt
+        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.view import forget_plans
+
+        inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
+        if inspector.view.unexported and not await inspector.may_close(other_prompt()):
+            return
+        if self.screen is not inspector:
+            return
+        self.clear_notifications()
+        if info is None:
+            await self.pop_screen()
+        else:
+            await self.switch_screen(InspectorScreen(info, self._options_of_another(), self.drafts))
+        forget_plans()
+        peak_of.cache_clear()
+
+    def _options_of_another(self) -> Options:
+        """What was asked for, without what is about one session: the point."""
+        return replace(self.options, at=None, demo=False)
+
+    def _caller(self) -> Screen[Any] | None:
+        """The screen below a sub-agent's: that of the session which called it."""
+        from context_tui.tui.screens.inspector import InspectorScreen
+
+        below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
+        return below if isinstance(below, InspectorScreen) else None
+
+    def on_inspector_screen_called(self, event: InspectorScreen.Called) -> None:
+        """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
+        from context_tui.discovery import IN_FILE, Entry
+        from context_tui.looking import SUB_AGENT
+        from context_tui.tui.screens.picker import PickerScreen
+
+        if event.screen is not self.screen:  # something else was opened meanwhile
+            return
+        if len(event.infos) == 1:
+            self._open_below(event.infos[0])
+            return
+        entries = [Entry(info, IN_FILE, SUB_AGENT, info.format) for info in event.infos]
+        self.push_screen(PickerScreen(entries, heading="Open a sub-agent", current=event.infos[0]), self._open_below)
+
+    def _open_below(self, answer: object) -> None:
+        from context_tui.tui.screens.inspector import InspectorScreen
+
+        if isinstance(answer, SessionInfo):
+            self.push_screen(InspectorScreen(answer, self._options_of_another(), self.drafts))
+            self.notify(f"Sub-agent {visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
+
+    def on_inspector_screen_done(self) -> None:
+        """From a sub-agent back to the call."""
+        if self._caller() is not None:
+            self._replace(None)
 
     def inspect(self, what: Session | SessionInfo) -> None:
         """Open a session in the inspector."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import Input, Label
+from rich.cells import cell_len
+from textual import events
+from textual.widgets import Label
 
 from context_tui.discovery import ELSEWHERE, HERE, SAMPLES, Entry
 from context_tui.session.session import SessionInfo
-from context_tui.tui.screens.picker import PickerScreen
-from context_tui.tui.screens.picker_list import PickerList, age, size
+from context_tui.tui.picking import Item, Listing
+from context_tui.tui.screens.picker import Left, PickerScreen
+from context_tui.tui.screens.picker_list import PickerList, age, shorten, size
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 NOW = 1_800_000_000.0
@@ -30,12 +35,24 @@ ENTRIES = [
 ]
 
 
+def write(path: Path, prompt: str, *, tokens: int = 0, agent: str = "", session: str = "") -> str:
+    """A small Claude Code session, or with *agent* a sidechain, and its path."""
+    more = {"sessionId": session or path.stem, "isSidechain": bool(agent)} | ({"agentId": agent} if agent else {})
+    user = {"type": "user", "uuid": "u1", "message": {"role": "user", "content": prompt}, **more}
+    usage = {"input_tokens": 10, "cache_read_input_tokens": tokens - 10, "output_tokens": 5} if tokens else None
+    reply = {"id": "m1", "role": "assistant", "model": "claude-opus-4-5", "content": [{"type": "text", "text": "Yes."}]}
+    said = {"type": "assistant", "uuid": "a1", "parentUuid": "u1", "message": reply | {"usage": usage}, **more}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in (user, said)))
+    return str(path)
+
+
 def picker(entries: list[Entry] | None = None, **arguments: object) -> PickerScreen:
     return PickerScreen(ENTRIES if entries is None else entries, now=NOW, **arguments)  # type: ignore[arg-type]
 
 
 def names(app: Shell[PickerScreen]) -> list[str]:
-    return [row if isinstance(row, str) else row.name for row in app.screen.query_one(PickerList).rows]
+    return [line if isinstance(line, str) else line.entry.name for line in app.first.listing.lines]
 
 
 async def test_groups_stand_under_headings_this_project_first() -> None:
@@ -46,7 +63,7 @@ async def test_groups_stand_under_headings_this_project_first() -> None:
             *(ELSEWHERE, "other-one", SAMPLES, "sample-one"),
         ]
         shown = drawn(app)
-    assert "> 3f2a91bc  " in shown
+    assert ">  3f2a91bc  " in shown
     assert "Fix the build" in shown
     assert "45.6 kB" in shown
     assert "2 h" in shown
@@ -64,11 +81,12 @@ async def test_ends_and_pages_stay_on_sessions() -> None:
     app = Shell(picker([entry(f"s{n:03}", HERE if n < 50 else SAMPLES) for n in range(100)]))
     async with app.run_test(size=(80, 24)) as pilot:
         rows = app.screen.query_one(PickerList)
-        for key, name in [("end", "s099"), ("home", "s000"), ("pagedown", "s018"), ("up", "s017"), ("pageup", "s000")]:
+        for key, name in [("end", "s099"), ("home", "s000"), ("pagedown", "s017"), ("up", "s016"), ("pageup", "s000")]:
             await pilot.press(key)
-            assert rows.chosen is not None
-            assert rows.chosen.name == name
-            assert rows.scroll_offset.y <= rows.cursor < rows.scroll_offset.y + rows.size.height
+            row, cursor = rows.listing.selected, rows.listing.cursor
+            assert row is not None
+            assert row.entry.name == name
+            assert rows.scroll_offset.y <= cursor < rows.scroll_offset.y + rows.size.height
         assert "this project" in drawn(app)
 
 
@@ -93,7 +111,7 @@ async def test_escape_clears_the_filter_before_it_leaves() -> None:
         assert not app.answers
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [None]
+    assert app.answers == [Left.BACK]
 
 
 async def test_q_leaves() -> None:
@@ -101,16 +119,17 @@ async def test_q_leaves() -> None:
     async with app.run_test() as pilot:
         await pilot.press("q")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [None]
+    assert app.answers == [Left.QUIT]
 
 
-async def test_a_second_click_opens() -> None:
+async def test_a_double_click_opens() -> None:
     app = Shell(picker())
     async with app.run_test() as pilot:
         await pilot.click(PickerList, offset=(20, 2))
         assert not app.answers
-        await pilot.click(PickerList, offset=(20, 0))  # a heading
-        await pilot.click(PickerList, offset=(20, 2))
+        await pilot.double_click(PickerList, offset=(20, 0))  # a heading
+        assert not app.answers
+        await pilot.double_click(PickerList, offset=(20, 2))
         await until(pilot, lambda: app.answers)
     assert app.answers[0].path == "/s/second.jsonl"
 
@@ -127,13 +146,14 @@ async def test_titles_are_read_beside_and_can_be_filtered_by() -> None:
     app = Shell(picker([entry("a", HERE), entry("b", HERE)], titles=lambda info: f"title of {Path(info.path).stem}"))
     async with app.run_test() as pilot:
         await until(pilot, lambda: "title of b" in drawn(app))
-        app.screen.query_one(Input).value = "of b"
+        await pilot.press("slash", *"of b")
         await until(pilot, lambda: names(app) == [HERE, "b"])
 
 
-async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the_file() -> None:
-    infos = [SessionInfo("/s/a.jsonl", "x", title="a"), SessionInfo("/s/a.jsonl", "x", "side", title="side")]
-    app = Shell(PickerScreen(infos, titles=lambda info: "what was asked", now=NOW))
+async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", "what was asked")
+    infos = [SessionInfo(path, "claude-code", title="a"), SessionInfo(path, "claude-code", "side", title="side")]
+    app = Shell(PickerScreen(infos, now=NOW))
     async with app.run_test() as pilot:
         await until(pilot, lambda: "what was asked" in drawn(app))
         assert drawn(app).count("what was asked") == 1
@@ -196,3 +216,120 @@ def test_snapshot_80_light(snap_compare: Any) -> None:
 def test_snapshot_empty(snap_compare: Any) -> None:
     """Words on what to do where there is nothing to choose."""
     assert snap_compare(Shell(picker([])), terminal_size=(60, 14))
+
+
+async def test_typing_goes_to_the_first_match_which_stays_selected() -> None:
+    app = Shell(picker())
+    async with app.run_test() as pilot:
+        await pilot.press("end", "slash", *"sec")
+        assert app.first.listing.selected is not None
+        assert app.first.listing.selected.entry.name == "second"
+        await pilot.press("escape")
+        assert app.first.listing.selected.entry.name == "second"
+        assert "4 sessions" in drawn(app)
+
+
+async def test_a_paste_is_a_filter_and_shows_no_control_characters() -> None:
+    app = Shell(picker())
+    async with app.run_test() as pilot:
+        app.post_message(events.Paste(f"rotate\n{NASTY}"))
+        await until(pilot, lambda: "0 of 4 sessions" in drawn(app))
+        assert not {c for c in drawn(app).replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+
+
+def family(tmp_path: Path, agents: int) -> list[Entry]:
+    """A session with sub-agents, and another one after it."""
+    path = write(tmp_path / "main.jsonl", "What was asked", tokens=150_000)
+    for number in range(agents):
+        below = tmp_path / "main" / "subagents" / f"agent-a{number}.jsonl"
+        write(below, f"Look at part {number}", tokens=20_000, agent=f"a{number}", session="main")
+    other = write(tmp_path / "other.jsonl", "Another thing")
+    return [Entry(SessionInfo(each, "", bytes=900, time=NOW - 60), HERE, "project") for each in (path, other)]
+
+
+async def test_what_belongs_to_a_session_is_folded_below_it(tmp_path: Path) -> None:
+    app = Shell(picker(family(tmp_path, 2)))
+    async with app.run_test(size=(120, 24)) as pilot:
+        await until(pilot, lambda: "(2)" in drawn(app))
+        assert names(app) == [HERE, "main", "other"], "no line moves under a key"
+        await pilot.press("right")
+        assert names(app) == [HERE, "main", "a0", "a1", "other"]
+        await until(pilot, lambda: "Look at part 1" in drawn(app) and drawn(app).count("20.0k") == 2)
+        assert "sub-agent" in drawn(app)
+        await pilot.press("down", "left")
+        assert names(app) == [HERE, "main", "other"]
+        assert app.first.listing.selected is not None
+        assert app.first.listing.selected.entry.name == "main"
+        await pilot.press("z", "down", "down", "enter")
+        await until(pilot, lambda: app.answers)
+    assert app.answers[0].id == "a1"
+
+
+async def test_a_click_on_the_sign_folds(tmp_path: Path) -> None:
+    app = Shell(picker(family(tmp_path, 2)))
+    async with app.run_test(size=(120, 24)) as pilot:
+        await until(pilot, lambda: "(2)" in drawn(app))
+        await pilot.click(PickerList, offset=(1, 1))
+        assert names(app) == [HERE, "main", "a0", "a1", "other"]
+        await pilot.click(PickerList, offset=(1, 1))
+        assert names(app) == [HERE, "main", "other"]
+        assert not app.answers
+
+
+async def test_how_full_the_context_was_is_read_for_what_is_in_sight(tmp_path: Path) -> None:
+    app = Shell(picker(family(tmp_path, 0)))
+    async with app.run_test(size=(120, 24)) as pilot:
+        await until(pilot, lambda: "150.0k  75 %" in drawn(app))
+        line = next(line for line in drawn(app).splitlines() if "other" in line)
+        assert "%" not in line, "what is not known is not guessed"
+        await pilot.resize_terminal(60, 20)
+        await until(pilot, lambda: "75 %" in drawn(app) and "150.0k" not in drawn(app))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+async def test_the_column_heads_stand_over_their_columns(width: int, tmp_path: Path) -> None:
+    app = Shell(picker(family(tmp_path, 0)))
+    async with app.run_test(size=(width, 20)) as pilot:
+        await until(pilot, lambda: "75 %" in drawn(app))
+        lines = drawn(app).splitlines()
+        heads = next(line for line in lines if "session" in line and "age" in line)
+        row = next(line for line in lines if "What was" in line)
+    assert row.index("main") == heads.index("session")
+    assert row.index("What was") == heads.index("title")
+    assert row.index("1 min") + 5 == re.search(r"age\b", heads).end()  # type: ignore[union-attr]
+    end = heads.index("context") + 7 if width >= 100 else heads.index("full") + 4
+    assert row.rindex("%") + 1 == end
+    assert width < 76 or row.index("project") == heads.index("project")
+
+
+def test_names_keep_both_ends() -> None:
+    assert shorten("checkout-api-retries-of-tuesday", 16) == "checkout…tuesday"
+    assert shorten("short", 16) == "short"
+    assert cell_len(shorten("会議の議事録をまとめるセッション", 11)) <= 11
+    assert shorten("会議の議事録をまとめるセッション", 11).endswith("ン")
+    assert [shorten("abcdef", width) for width in (0, 1, 2, 3)] == ["", "a", "ab", "a…f"]
+
+
+def test_many_sessions_are_listed_and_filtered_at_once() -> None:
+    listing = Listing(entry(f"session-{n:05}", ELSEWHERE) for n in range(10_000))
+    assert listing.count == 10_000
+    listing.filter("session-09999")
+    assert listing.count == 1
+    assert listing.selected is not None
+    assert listing.selected.entry.name == "session-09999"
+    listing.filter("")
+    assert listing.selected.entry.name == "session-09999"
+
+
+def test_children_that_match_are_listed_below_their_session() -> None:
+    main = Entry(SessionInfo("/s/m.jsonl", "x"), HERE)
+    inner = [
+        Entry(SessionInfo(f"/s/m/{n}.jsonl", "x", f"a{n}", parent="/s/m.jsonl"), HERE, "sub-agent") for n in range(9)
+    ]
+    listing = Listing([main, *inner, entry("z", HERE)])
+    assert [line if isinstance(line, str) else len(line.below) for line in listing.lines] == [HERE, 9, 0]
+    listing.filter("a7")
+    assert [line.entry.name for line in listing.lines if isinstance(line, Item)] == ["m", "a7"]
+    assert listing.selected is not None
+    assert listing.selected.entry.name == "a7"
+    assert listing.count == 1

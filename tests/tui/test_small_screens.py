@@ -14,6 +14,7 @@ from textual.widgets import Button, Input
 import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.session.session import Session
+from context_tui.tui.picking import Listing
 from context_tui.tui.screens.dialogs import (
     Answer,
     ChoicePrompt,
@@ -154,7 +155,7 @@ async def test_no_problems_are_words_too() -> None:
 
 async def test_help_lists_every_key_once_and_fits() -> None:
     picker = PickerScreen([], now=0)
-    app = Shell(HelpScreen([picker, PickerList(lambda entry: "", 0)], notes=["A note [/]."]))
+    app = Shell(HelpScreen([picker, PickerList(Listing([]), 0)], notes=["A note [/]."]))
     async with app.run_test(size=(60, 40)):
         pane = app.screen.query_one(ReadingPane)
         lines = pane.shown.splitlines()
@@ -210,7 +211,7 @@ def test_snapshot_quit(snap_compare: Any) -> None:
 
 def test_snapshot_help(snap_compare: Any) -> None:
     """Keys in one column, what they do in another, under the name of the screen."""
-    screen = HelpScreen([PickerScreen([], now=0), PickerList(lambda entry: "", 0)])
+    screen = HelpScreen([PickerScreen([], now=0), PickerList(Listing([]), 0)])
     assert snap_compare(Shell(screen), terminal_size=(60, 20))
 
 

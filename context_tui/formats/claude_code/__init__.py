@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.copy import copy
-from context_tui.formats.claude_code.places import kept, resume_command, title_of
+from context_tui.formats.claude_code.places import is_agents, kept, resume_command, title_of
 from context_tui.formats.claude_code.records import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
-from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
+from context_tui.formats.claude_code.siblings import AgentFiles, called_session, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -60,6 +60,12 @@ class ClaudeCodeFormat(Format):
         if not session_id.startswith(BRANCH):
             return None
         return replace(main, id=session_id, title=session_id, parent=main.path)
+
+    def called(self, session: Session, call: int) -> SessionInfo | None:
+        return called_session(session, call)
+
+    def listed(self, path: Path) -> bool:
+        return not is_agents(path)
 
     def title(self, path: Path) -> str:
         return title_of(path)

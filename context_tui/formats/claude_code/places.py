@@ -42,8 +42,14 @@ def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
         # The slug cannot be turned back into a path; its end is what tells projects apart.
         project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 2)[-1]
         for file in _entries(folder):
-            if file.name.endswith(".jsonl") and not file.name.startswith("agent-"):
+            if file.name.endswith(".jsonl") and not is_agents(file.name):
                 yield Found(Path(file.path), project, folder.name == here)
+
+
+def is_agents(path: str | Path) -> bool:
+    """Whether a file is a sub-agent's, by its name."""
+    name = os.path.basename(path)
+    return name.startswith("agent-") and name.endswith(".jsonl")
 
 
 def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
@@ -64,7 +70,7 @@ def title_of(path: Path) -> str:
     for line in lines:
         if b'"user"' in line:
             try:
-                prompt = _typed(loads(line))
+                prompt = _typed(loads(line), of_agent=is_agents(path))
             except ValueError:  # not JSON, or cut at the end of the head
                 continue
             if prompt:
@@ -72,9 +78,9 @@ def title_of(path: Path) -> str:
     return ""
 
 
-def _typed(record: Any) -> str:
-    """The text of a record if a person typed it."""
-    if not isinstance(record, dict) or record.get("isMeta") or record.get("isSidechain"):
+def _typed(record: Any, *, of_agent: bool = False) -> str:
+    """The text of a record if a person typed it, or for a sub-agent the model that called it."""
+    if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not of_agent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
         return ""

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, parse_line
+from context_tui.formats.base import HEAD_BYTES
+from context_tui.formats.claude_code.content import ClaudeCodeContent
+from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, blocks, parse_line
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular, status_of
 from context_tui.formats.kit.lines import STEP, LineFile
+from context_tui.session.jsontext import loads
 from context_tui.session.limits import short
-from context_tui.session.session import SessionInfo
+from context_tui.session.session import Session, SessionInfo
 
 NAME = "claude-code"
 FIRST_LINES = 20
 """Lines at the start of an agent's file on which its first message is looked for."""
+CALLERS = frozenset({"Task", "Agent"})
+"""The tools that start sub-agents."""
 SEARCHED = 32 << 20
 """Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
 
@@ -69,6 +75,57 @@ def _first_message(path: Path) -> Record | None:
     except (OSError, UnreadableSession):
         pass
     return None
+
+
+def called_session(session: Session, call: int) -> SessionInfo | None:
+    """The session of the sub-agent that the call in a block row started; None where no record says which.
+
+    Raises:
+        UnreadableSession: it is not here.
+    """
+    facts, content = session.facts, session.content
+    if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in CALLERS:
+        return None
+    call_id, result = facts.calls[facts.call[call]], facts.call_result[facts.call[call]]
+    agent = _answered(content, facts.block_message[result], call_id) if result >= 0 else ""
+    path = Path(session.info.parent if os.path.isfile(session.info.parent) else session.info.path)
+    agent = agent or _started(path, call_id)
+    if not agent:
+        return None
+    own = path.with_suffix("") / "subagents"
+    name = f"agent-{agent}.jsonl" if agent.isalnum() else ""
+    for file in (*own.rglob(name), path.with_name(name)) if name else ():
+        if first := _first_message(file):
+            return _agent(file, first, str(path))
+    if agent in _inline_agents(path):
+        return SessionInfo(str(path), NAME, agent, short(agent), str(path))
+    raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
+
+
+def _answered(content: ClaudeCodeContent, message: int, call_id: str) -> str:
+    """The sub-agent that the record of a call's result names."""
+    for row in content.facts.records_of(message):
+        line = content.line(row)
+        if b'"agentId"' not in line or call_id.encode() not in line:
+            continue
+        with suppress(ValueError):
+            record = loads(line)
+            said = record.get("toolUseResult") if isinstance(record, dict) else None
+            agent = said.get("agentId") if isinstance(said, dict) else None
+            answers = [block.get("tool_use_id") for block in blocks(parse_line(line))]
+            if isinstance(agent, str) and answers == [call_id]:
+                return agent
+    return ""
+
+
+def _started(path: Path, call_id: str) -> str:
+    """The sub-agent whose own notes name the call that started it."""
+    for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
+        with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as opened:
+            notes = loads(opened.read(HEAD_BYTES))
+            if isinstance(notes, dict) and notes.get("toolUseId") == call_id:
+                return file.name.removeprefix("agent-").removesuffix(".meta.json")
+    return ""
 
 
 def _inline_agents(path: Path) -> list[str]:

@@ -151,6 +151,12 @@ def unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
     return ChoicePrompt("Nothing is applied", "The plan changes nothing here. Export the session unchanged?", [export])
 
 
+def other_prompt() -> ChoicePrompt:
+    """Asked before another session takes the place of a result that was not exported; answered as ``quit_prompt``."""
+    answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
+    return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
+
+
 SOURCES = {
     "given": "set by you",
     "file": "from the file",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingsMap
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
@@ -22,6 +23,8 @@ from textual.widgets import ContentSwitcher, Footer, Static
 from textual.worker import Worker, WorkerState
 
 from context_tui.config import ConfigError, Saved, save_settings
+from context_tui.errors import Error
+from context_tui.looking import called_by
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import DEFAULT, POLICIES
 from context_tui.sanitize import visible
@@ -41,6 +44,7 @@ from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.screens.dialogs import (
+    ChoicePrompt,
     message_number,
     message_prompt,
     name_prompt,
@@ -88,6 +92,16 @@ class InspectorScreen(Screen[None]):
     BINDING_GROUP_TITLE = "Session"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high")]
+
+    @dataclass
+    class Called(Message):
+        """The sub-agents that a message called are to be shown."""
+
+        infos: list[SessionInfo]
+        screen: InspectorScreen
+
+    class Done(Message):
+        """There is nothing left to close here."""
 
     def __init__(self, what: Session | SessionInfo, options: Options, drafts: Drafts | None = None) -> None:
         super().__init__()
@@ -403,12 +417,27 @@ class InspectorScreen(Screen[None]):
     @on(Timeline.Entered)
     @on(Detail.Entered)
     def _entered(self, event: Timeline.Entered | Detail.Entered) -> None:
-        """From a call to its result and back; other rows are opened."""
+        """From a call to its sub-agent, or to its result and back; other rows are opened."""
+        if event.location.block < 0 and self._open_sub_agents(event.location.message):
+            return
         other = self.view.counterpart(event.location)
         if other is not None:
             self.query_one(Timeline).select(other)
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
+
+    def _open_sub_agents(self, message: int) -> bool:
+        """Open the sub-agents that a message called; whether it is known which they are, and they are here."""
+        if message >= len(self.view.session):
+            return False
+        try:
+            infos = called_by(self.view.session, message)
+        except Error as error:
+            self.show_notification(str(error), warn=True)
+            return False
+        if infos:
+            self.post_message(self.Called(infos, self))
+        return bool(infos)
 
     @on(Timeline.Opened)
     def open_detail(self) -> None:
@@ -744,20 +773,37 @@ class InspectorScreen(Screen[None]):
             self.action_unfilter()
         elif self.view.at is not None:
             self.show(self.view.with_point(None))
-        else:
+        elif not self.query_one(Timeline).has_focus:
             self.query_one(Timeline).focus()
+        else:
+            self.post_message(self.Done())
+
+    async def action_sessions(self) -> None:
+        """Choose another session."""
+        await self.run_action("app.sessions")
 
     @work
     async def action_leave(self) -> None:
-        """Leave; ask when a result or a draft would be lost."""
-        if self.view.unexported or self.drafts.waiting:
-            answer = await self.app.push_screen_wait(quit_prompt(self.view.unexported, self.drafts.waiting))
-            if answer == "export":
-                if not await self._export():
+        """Leave; ask when a result or a draft would be lost, here or in a session that this one was opened from."""
+        drafts = self.drafts.waiting
+        for screen in reversed(self.app.screen_stack):
+            if isinstance(screen, InspectorScreen):
+                unexported = screen.view.unexported
+                prompt = quit_prompt(unexported, drafts) if unexported or drafts else None
+                if prompt is not None and not await screen.may_close(prompt):
                     return
-            elif answer != "quit":
-                return
+                drafts = 0  # they are the application's, and asked about once
         self.app.exit()
+
+    async def may_close(self, prompt: ChoicePrompt) -> bool:
+        """Whether the session may be closed, as *prompt* is answered; what is to be exported first is."""
+        answer = await self.app.push_screen_wait(prompt)
+        return await self._export() if answer == "export" else answer == "quit"
+
+    @property
+    def recorded(self) -> Session:
+        """The session as it was recorded, as far as it has been read: before any plan was applied."""
+        return self.view.undo[0].session if self.view.undo else self.view.session
 
 
 def set_title(widget: Widget, title: str) -> None:

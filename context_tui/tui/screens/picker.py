@@ -1,27 +1,35 @@
-"""Choosing a session: the samples, those found on this machine, or the several of one file."""
+"""Choosing a session: the samples, those found on this machine, or the several of one file or folder."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Click
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Label
+from textual.timer import Timer
+from textual.widgets import Footer, Label
 
-from context_tui.discovery import GROUPS, Entry, entries_of, title_of
+from context_tui.discovery import Entry, Key, entries_of, key_of, title_of
 from context_tui.errors import Error, SeveralSessions
-from context_tui.sanitize import visible
+from context_tui.looking import BESIDE, Look, Reader
+from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import SessionInfo
-from context_tui.tui.screens.picker_list import PickerList, Row
+from context_tui.tui.picking import Item, Listing
+from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, start_work
 
 TITLES = 2_000
-"""How many files are looked into for their titles."""
+"""How many files are looked into for their titles, to filter by."""
+STAYS = 0.05
+"""Seconds after the last change until the sessions in sight are read."""
 
 EMPTY = """\
 No sessions found on this machine.
@@ -29,33 +37,47 @@ No sessions found on this machine.
 To open one by its path:  context-tui SESSION
 To open a sample:         context-tui demo"""
 NOTHING = "No session matches. Press esc to clear the filter."
+PLACEHOLDER = "/ filters by name, title or project"
 
 
-class PickerScreen(Screen[SessionInfo | None]):
-    """Lists sessions; closes with the one that was chosen (its format known), or None.
+class Left(Enum):
+    """How the picker was left without a session."""
+
+    BACK = "back"
+    QUIT = "quit"
+
+
+class PickerScreen(Screen[SessionInfo | Left]):
+    """Lists sessions; closes with the one that was chosen (its format known), or with how it was left.
 
     Args:
         entries: what there is to choose; plain ``SessionInfo`` for the sessions of one file.
         heading: the title line.
+        current: the session that ``esc`` goes back to, and the cursor begins on.
+        known: what is known of it.
         titles: how a title is found when the session has none.
         now: the time that ages are counted from.
     """
 
+    AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before the filter's own key, so that the footer tells it there too.
-        Binding("enter", "open", "open", priority=True, id="picker-open", tooltip="Open the selected session"),
-        Binding(
-            "slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by name, title or project"
-        ),
-        Binding("escape", "leave", "clear", show=False, id="picker-leave", tooltip="Clear the filter; again to quit"),
-        Binding("q", "dismiss", "quit", id="picker-quit", tooltip="Quit without opening a session"),
+        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter; again to leave"),
+        Binding("ctrl+o", "return", "session", id="picker-return", tooltip="Back to the session as it was"),
+        Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
     ]
 
     class Titles(Message):
-        """Titles that were read, by path."""
+        """Titles that were read."""
 
-        def __init__(self, found: dict[str, str]) -> None:
+        def __init__(self, found: dict[Key, str]) -> None:
+            super().__init__()
+            self.found = found
+
+    class Looked(Message):
+        """Sessions in sight that were read."""
+
+        def __init__(self, found: dict[Key, Look]) -> None:
             super().__init__()
             self.found = found
 
@@ -64,119 +86,150 @@ class PickerScreen(Screen[SessionInfo | None]):
         entries: Sequence[Entry | SessionInfo],
         *,
         heading: str = "Open a session",
+        current: SessionInfo | None = None,
+        known: Look | None = None,
         titles: Callable[[SessionInfo], str] = title_of,
         now: float | None = None,
     ) -> None:
         super().__init__()
-        self._heading, self._read_title = heading, titles
+        self._heading, self._read_title, self._current = heading, titles, current
         self._now = time.time() if now is None else now
-        self._known: dict[str, str] = {}
-        self._take(entries)
-
-    def _take(self, entries: Sequence[Entry | SessionInfo]) -> None:
         plain = [each for each in entries if isinstance(each, SessionInfo)]
         found = [*(each for each in entries if isinstance(each, Entry)), *entries_of(plain)]
-        self.entries = sorted(found, key=lambda entry: GROUPS.index(entry.group))
+        home = key_of(current) if current else None
+        self.listing = Listing([*found, *(known.below if known else ())], home)
+        if home and known:
+            self.listing.learn({home: known})
+        self._reader = Reader()
+        self._read: set[Key] = set()
+        self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The filter, the list, and a line for what is wrong."""
+        """The filter, column heads, the list, and a line for what is wrong."""
         yield Label(self._heading, id="picker-heading", markup=False)
-        yield Input(placeholder="filter by name, title or project", id="picker-words", compact=True)
-        yield PickerList(self._title, self._now, id="picker-list")
+        yield Label("", id="picker-words", markup=False)
+        yield Label("", id="picker-heads", markup=False)
+        yield PickerList(self.listing, self._now, id="picker-list")
         yield Label(EMPTY, id="picker-empty", markup=False)
         yield Label("", id="picker-status", markup=False)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """List everything, and read the titles beside."""
-        self._list()
-        self.query_one(PickerList).focus()
+        """Read the titles beside."""
+        self._show()
         start_work(self, "titles", "read the titles", self._read_titles)
 
-    def _title(self, entry: Entry) -> str:
-        title = entry.info.title
-        if title and title != entry.name:
-            return title
-        return "" if entry.info.id else self._known.get(entry.info.path, "")  # titles are read of whole files
+    @property
+    def rows(self) -> PickerList:
+        """The list."""
+        return self.query_one(PickerList)
 
-    def _list(self) -> None:
-        words = self.query_one(Input).value.casefold().split()
-        rows: list[Row] = []
-        group = None
-        shown = 0
-        for entry in self.entries:
-            text = f"{entry.name} {self._title(entry)} {entry.place} {entry.info.path}".casefold()
-            if all(word in text for word in words):
-                if entry.group != group:
-                    rows.append(entry.group)
-                    group = entry.group
-                rows.append(entry)
-                shown += 1
-        self.query_one(PickerList).show(rows)
+    @on(PickerList.Changed)
+    def _show(self) -> None:
+        """Say how many are listed, and by which filter; read those in sight once nothing changes for a moment."""
+        listing, rows = self.listing, self.rows
+        words = listing.words
+        all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
+        count = f"{listing.count:,} of {all_:,}" if words.strip() else f"{all_:,}"
+        self.query_one("#picker-heading", Label).update(Content(f"{self._heading} · {count} {noun}"))
+        typed = Content(f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else PLACEHOLDER)
+        label = self.query_one("#picker-words", Label)
+        label.update(typed)
+        label.set_class(rows.is_filtering or bool(words), "-typed")
+        self.query_one("#picker-heads", Label).update(Content(rows.columns.heads()))
         empty = self.query_one("#picker-empty", Label)
-        empty.update(NOTHING if self.entries else EMPTY)
-        empty.display = not rows
-        self.query_one(PickerList).display = bool(rows)
-        count = f"{shown:,} of {len(self.entries):,}" if words else f"{len(self.entries):,}"
-        noun = "session" if len(self.entries) == 1 else "sessions"
-        self.query_one("#picker-heading", Label).update(f"{self._heading} · {count} {noun}")
+        empty.update(NOTHING if listing.items else EMPTY)
+        empty.display = not listing.lines
+        # The list stays where it is when it is empty: it takes the keys.
+        rows.set_class(not listing.lines, "-empty")
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(STAYS, self._look)
+
+    # What is read beside
 
     def _read_titles(self, job: Job) -> None:
-        found, told = dict[str, str](), time.monotonic()
-        for entry in self.entries[:TITLES]:
+        self._read_of(self.listing.items[:TITLES], job)
+
+    def _read_of(self, items: Iterable[Item], job: Job) -> None:
+        found, told = dict[Key, str](), time.monotonic()
+        for item in items:
             job.checkpoint()
-            if not entry.info.id and (title := self._read_title(entry.info)):
-                found[entry.info.path] = title
+            if not item.title and (title := self._read_title(item.entry.info)):
+                found[item.key] = title
             if found and time.monotonic() - told > 0.1:
                 self.post_message(self.Titles(found))
                 found, told = {}, time.monotonic()
         if found:
             self.post_message(self.Titles(found))
 
+    def _look(self) -> None:
+        """Read the sessions in sight that have not been read."""
+        wanted = [item for item in self.rows.in_sight() if item.key not in self._read]
+        if not wanted:
+            return
+
+        def work(job: Job) -> None:
+            self._read_of(wanted, job)
+            for item in wanted:
+                self.post_message(self.Looked({item.key: self._reader.look(item.entry, job.checkpoint)}))
+                job.checkpoint()
+
+        start_work(self, "looks", "read the sessions in sight", work)
+
     def on_picker_screen_titles(self, message: Titles) -> None:
         """Show the titles that were read."""
-        self._known.update(message.found)
-        if self.query_one(Input).value:
-            self._list()
+        self.listing.learn_titles(message.found)
+        if self.listing.words:
+            self.rows.changed()
         else:
-            self.query_one(PickerList).refresh()
+            self.rows.refresh()
 
-    @on(Input.Changed)
-    def filtered(self) -> None:
-        """List what matches."""
-        self._list()
+    def on_picker_screen_looked(self, message: Looked) -> None:
+        """Show how full the contexts of sessions were, and what belongs to them."""
+        self._read |= message.found.keys()
+        lines = len(self.listing.lines)
+        self.listing.learn(message.found)
+        if len(self.listing.lines) != lines:
+            self.rows.changed()
+        else:
+            self.rows.refresh()
 
-    def action_open(self) -> None:
-        """Open what the cursor is on."""
-        self.query_one(PickerList).action_choose()
+    # Keys
 
-    def key_down(self) -> None:
-        """From the filter into the list."""
-        self.query_one(PickerList).focus()
-
-    def action_filter(self) -> None:
-        """Type a filter."""
-        self.query_one(Input).focus()
+    @on(Click, "#picker-words")
+    def _words_clicked(self) -> None:
+        self.rows.action_filter()
 
     def action_leave(self) -> None:
         """Clear the filter; without one, leave."""
-        words = self.query_one(Input)
-        if words.value or words.has_focus:
-            words.value = ""
-            self.query_one(PickerList).focus()
-        else:
-            self.dismiss(None)
+        if not self.rows.clear():
+            self.dismiss(Left.BACK)
+
+    def action_return(self) -> None:
+        """Go back to the session that the picker was opened from."""
+        self.dismiss(Left.BACK)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a way back only where there was a session."""
+        return action != "return" or self._current is not None
+
+    def action_quit(self) -> None:
+        """Quit."""
+        self.dismiss(Left.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
         """Look what the file is, and close with it; list its sessions when it holds several."""
         from context_tui.formats.opening import choose, sessions_in  # all the readers: not before one is needed
 
-        info, status = message.entry.info, self.query_one("#picker-status", Label)
+        entry = message.entry
+        info, status = entry.info, self.query_one("#picker-status", Label)
         try:
             self.dismiss(info if info.format else choose(info.path))
         except SeveralSessions:
-            self._heading = visible(f"Sessions in {message.entry.name}")
-            self._take(sessions_in(info.path))
-            self._list()
+            self.listing.unfold_with(
+                entry.key, [Entry(each, entry.group, BESIDE, each.format) for each in sessions_in(info.path)]
+            )
+            self.rows.changed()
         except Error as error:
             status.update(visible(str(error)))

@@ -1,46 +1,97 @@
-"""The rows of the picker: sessions under headings, drawn line by line, so that any number of them is fine."""
+"""The list of the picker, drawn line by line, so that any number of sessions is fine.
+
+It takes the filter's characters too: it has the focus all along, and what is listed changes with the key.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click
+from textual.events import Click, Key, Paste
 from textual.geometry import Size
 from textual.message import Message
-from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.discovery import Entry
+from context_tui.looking import Look
 from context_tui.sanitize import sanitize_line, visible
-from context_tui.tui.widgets.row_paint import clip
-
-Row = Entry | str
-"""A session, or the heading of a group."""
+from context_tui.tui.picking import Item, Listing
+from context_tui.tui.widgets.draw import percent
+from context_tui.tui.widgets.row_paint import MORE, clip
 
 _UUID = re.compile(r"([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NAME, PLACE, SIZE, AGE = 26, 18, 9, 7
-WIDE = 76
-"""Cells from which on the project has a column."""
+FOLDED, OPEN, INNER = "▸", "▾", "└"
+COUNT = 4
+"""Cells behind a name for how many sessions belong to it."""
+FULL = 0.8
+"""Share of the context window from which on it is called full."""
 
 
-class PickerList(ScrollView, can_focus=True):
-    """Sessions with a cursor; a second click chooses, as Enter does on its screen."""
+@dataclass(frozen=True)
+class Columns:
+    """Cells of each column; 0 where there is no room for it. The title takes the rest."""
 
+    name: int
+    title: int
+    agent: int
+    place: int
+    age: int
+    size: int
+    context: int
+
+    @classmethod
+    def of(cls, width: int, longest: int) -> Columns:
+        """The columns in *width* cells where the longest name has so many."""
+        wide, full = width >= 98, width >= 138
+        name = min(max(longest + COUNT, len("session")), 40 if full else 28 if wide else 20)
+        agent = 13 if wide else 0
+        place = 20 if full else 15 if wide else 13 if width >= 76 else 0
+        size = 9 if width >= 50 else 0
+        context = 13 if wide else 6
+        age = 7
+        left = width - (3 + name + 2 + agent + place + age + size + context + 1)
+        return cls(name, max(left, 0), agent, place, age, size, context)
+
+    def heads(self) -> str:
+        """The line above the columns."""
+        context = "context" if self.context > 7 else "full"
+        cells = [
+            "   " + clip("session", self.name),
+            "  " + clip("title", self.title),
+            _cell("agent", self.agent),
+            _cell("project", self.place),
+            f"{'age':>{self.age}}",
+            f"{'size':>{self.size}}" if self.size else "",
+            f"{context:>{self.context}}",
+        ]
+        return "".join(cells)
+
+
+class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
+    """Sessions with a cursor; Enter or a double click chooses."""
+
+    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "picker-list--name",
-        "picker-list--title",
-        "picker-list--muted",
-        "picker-list--heading",
-        "picker-list--cursor",
+        f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
     }
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "open", id="picker-open", tooltip="Open the selected session"),
+        Binding(
+            "slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by name, title or project"
+        ),
+        Binding(
+            "right,l", "fold(True)", "unfold", key_display="→", id="picker-unfold", tooltip="Show sub-agents, branches"
+        ),
+        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide sub-agents and branches"),
+        Binding("z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide what belongs to it"),
         Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
         Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
         Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),
@@ -49,45 +100,132 @@ class PickerList(ScrollView, can_focus=True):
         Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="Last session"),
     ]
 
-    cursor = reactive(-1, repaint=False)
-
     @dataclass
     class Chosen(Message):
         """A session was chosen."""
 
         entry: Entry
 
-    def __init__(self, title: Callable[[Entry], str], now: float, *, id: str | None = None) -> None:
+    class Changed(Message):
+        """Something else is listed or in sight, or the filter is another."""
+
+    def __init__(self, listing: Listing, now: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._title_of, self._now = title, now
-        self.rows: Sequence[Row] = ()
-        self._name_width = NAME
+        self.listing, self._now = listing, now
+        self.is_filtering = False
+        self._longest = max((cell_len(short_name(item.entry)) for item in listing.items), default=0)
         self._styles: dict[str, Style] = {}
 
     @property
-    def chosen(self) -> Entry | None:
-        """The session under the cursor."""
-        row = self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else ""
-        return row if isinstance(row, Entry) else None
+    def columns(self) -> Columns:
+        """The columns as there is room for them."""
+        return Columns.of(self._width(), self._longest)
 
-    def show(self, rows: Sequence[Row]) -> None:
-        """List other rows; the cursor stays on its session if that is still there."""
-        before, self.rows = self.chosen, rows
-        names = [len(short_name(row)) for row in rows if isinstance(row, Entry)]
-        self._name_width = min(NAME, max(names, default=0))
-        self.virtual_size = Size(self._width(), len(rows))
-        sessions = [n for n, row in enumerate(rows) if isinstance(row, Entry)]
-        same = [n for n in sessions if rows[n] == before]
-        self.cursor = (same or sessions or [-1])[0]
+    def in_sight(self) -> list[Item]:
+        """The sessions on the screen, first the one under the cursor."""
+        top = self.scroll_offset.y
+        items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, Item)]
+        return sorted(items, key=lambda item: item is not self.listing.selected)
+
+    # Keys and clicks
+
+    def on_key(self, event: Key) -> None:
+        """While a filter is typed, take in characters and what takes them away; bindings see to all other keys."""
+        character = event.character or ""
+        if self.check_consume_key(event.key, character):
+            self._type(event.key, character)
+            event.stop()
+            event.prevent_default()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """While a filter is typed, characters belong to it."""
+        printable = bool(character) and str(character).isprintable()
+        return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
+
+    def _type(self, key: str, character: str) -> None:
+        words = self.listing.words
+        if key == "ctrl+u":
+            words = ""
+        elif key == "ctrl+w":
+            words = re.sub(r"\S*\s*\Z", "", words)
+        elif key in ("backspace", "ctrl+h"):
+            words = words[:-1]
+        else:
+            words += character
+        self._filter(words)
+
+    def on_paste(self, event: Paste) -> None:
+        """Filter by what is pasted."""
+        event.stop()
+        self.is_filtering = True
+        self._filter(self.listing.words + " ".join(event.text.split()))
+
+    def _filter(self, words: str) -> None:
+        self.listing.filter(words)
+        self.changed()
+
+    def clear(self) -> bool:
+        """Take the filter away; whether there was one."""
+        had = self.is_filtering or bool(self.listing.words)
+        self.is_filtering = False
+        self._filter("")
+        return had
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.is_filtering = True
+        self.changed()
+
+    def action_choose(self) -> None:
+        """Choose the session under the cursor."""
+        if self.listing.selected:
+            self.post_message(self.Chosen(self.listing.selected.entry))
+
+    def action_fold(self, is_open: bool | None = None) -> None:
+        """List what belongs to the session under the cursor, or no longer."""
+        self.listing.fold(is_open)
+        self.changed()
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor over the sessions, passing headings."""
+        before = self.listing.cursor
+        self.listing.move(rows)
+        self._moved(before)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self.action_move(pages * max(self.size.height - 1, 1))
+
+    def action_ends(self, last: bool) -> None:
+        """Move the cursor to the first or last session."""
+        self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
+
+    def on_click(self, event: Click) -> None:
+        """Move the cursor to the row, or fold it by its sign; a double click chooses."""
+        before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
+        if not self.listing.select(line):
+            return
+        item = self.listing.selected
+        if item and item.below and event.x < 3:
+            self.action_fold()
+        elif event.chain > 1:
+            self.action_choose()
+        self._moved(before)
+
+    def _moved(self, before: int) -> None:
+        for line in (before, self.listing.cursor):
+            if line >= 0:
+                self.refresh_line(line)
+        self._into_view()
+
+    # Painting
+
+    def changed(self) -> None:
+        """Draw the listing anew."""
+        self.virtual_size = Size(self._width(), len(self.listing.lines))
         self._into_view()
         self.refresh()
-
-    def watch_cursor(self, old: int, new: int) -> None:
-        """Repaint the two rows, and keep the cursor in sight."""
-        for row in (old, new):
-            if row >= 0:
-                self.refresh_line(row)
-        self._into_view()
+        self.post_message(self.Changed())
 
     def notify_style_update(self) -> None:
         """Forget the colours of the old theme."""
@@ -96,42 +234,52 @@ class PickerList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Rows are as wide as the list."""
-        self.virtual_size = Size(self._width(), len(self.rows))
-        self._into_view()
+        self.changed()
 
-    def on_click(self, event: Click) -> None:
-        """Move the cursor to the row; on the row that has it, choose."""
-        row = int(event.y + self.scroll_offset.y)
-        if row < len(self.rows) and isinstance(self.rows[row], Entry):
-            if row == self.cursor:
-                self.action_choose()
-            self.cursor = row
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Tell that other sessions are in sight."""
+        super().watch_scroll_y(old, new)
+        if round(old) != round(new):
+            self.post_message(self.Changed())
 
     def render_line(self, y: int) -> Strip:
         """One visible row."""
         width, index = self._width(), y + self.scroll_offset.y
-        if index >= len(self.rows):
+        if index >= len(self.listing.lines):
             return Strip.blank(width, self.rich_style)
-        row = self.rows[index]
-        if isinstance(row, str):
-            return self._strip([(row, "heading")], width)
-        return self._strip(self._cells(row, width), width, cursor=index == self.cursor)
+        line = self.listing.lines[index]
+        if isinstance(line, str):
+            return self._strip([(line, "heading")], width)
+        return self._strip(self._cells(line, self.columns), width, cursor=index == self.listing.cursor)
 
-    def _cells(self, entry: Entry, width: int) -> list[tuple[str, str]]:
-        place = PLACE if width >= WIDE else 0
-        title = max(width - self._name_width - place - SIZE - AGE - 5, 0)
-        cells = [
-            ("  " + clip(short_name(entry), self._name_width) + "  ", "name"),
-            (clip(sanitize_line(self._title_of(entry)), title), "title"),
+    def _cells(self, item: Item, columns: Columns) -> list[tuple[str, str]]:
+        entry, look = item.entry, item.look
+        sign = (OPEN if item.shows_below else FOLDED) if item.below else " "
+        name, count = short_name(entry), f" ({len(item.below):,})" if item.below else ""
+        if item.outer:
+            name = f"{INNER} #{name}"
+        agent = (look.agent if look else "") or entry.agent or entry.info.format
+        share = f"{tokens_in_short(look.tokens)}" if look and look.tokens else ""
+        full = share_used(look)
+        if full is not None:
+            used = percent(full)
+            share = f"{share} {used:>5}" if columns.context > 7 else used
+        elif columns.context > 7:
+            share += " " * 6 if share else ""
+        return [
+            (f" {sign} ", "muted"),
+            (clip(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
+            (clip(sanitize_line(item.title), columns.title), "title"),
+            (_cell(visible(agent), columns.agent), "muted"),
+            (_cell(visible(entry.place), columns.place), "muted"),
+            (f"{age(self._now - entry.info.time):>{columns.age}}", "muted"),
+            (f"{size(entry.info.bytes):>{columns.size}}" if columns.size else "", "muted"),
+            (f"{share:>{columns.context}} ", "full" if full is not None and full >= FULL else "muted"),
         ]
-        if place:
-            cells.append((" " + clip(visible(entry.place), place - 1), "muted"))
-        cells.append((f"{size(entry.info.bytes):>{SIZE}}{age(self._now - entry.info.time):>{AGE}} ", "muted"))
-        return cells
 
-    def _strip(self, cells: list[tuple[str, str]], width: int, *, cursor: bool = False) -> Strip:
+    def _strip(self, cells: Sequence[tuple[str, str]], width: int, *, cursor: bool = False) -> Strip:
         under = self._style("cursor") if cursor else None
-        segments = [Segment(text, under or self._style(look)) for text, look in cells]
+        segments = [Segment(text, under or self._style(look)) for text, look in cells if text]
         if cursor:
             segments[0] = Segment(">" + segments[0].text[1:], under)
         return Strip(segments).adjust_cell_length(width, under or self.rich_style)
@@ -147,40 +295,29 @@ class PickerList(ScrollView, can_focus=True):
         return self.scrollable_content_region.width or self.size.width
 
     def _into_view(self) -> None:
-        if not self.size.height or self.cursor < 0:
+        cursor, lines = self.listing.cursor, self.listing.lines
+        if not self.size.height or cursor < 0:
             return
         # The heading above the first session is shown with it.
-        first = self.cursor - 1 if self.cursor and isinstance(self.rows[self.cursor - 1], str) else self.cursor
+        first = cursor - 1 if cursor and isinstance(lines[cursor - 1], str) else cursor
         top, height = self.scroll_offset.y, self.size.height
         if first < top:
-            self.scroll_to(y=first, animate=False)
-        elif self.cursor >= top + height:
-            self.scroll_to(y=self.cursor - height + 1, animate=False)
+            self.scroll_to(y=first, animate=False, immediate=True)
+        elif cursor >= top + height:
+            self.scroll_to(y=cursor - height + 1, animate=False, immediate=True)
 
-    def action_choose(self) -> None:
-        """Choose the session under the cursor."""
-        if self.chosen:
-            self.post_message(self.Chosen(self.chosen))
 
-    def action_move(self, rows: int) -> None:
-        """Move the cursor over the sessions, passing headings."""
-        if not self.rows:
-            return
-        target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
-        onward = range(target, len(self.rows)) if rows > 0 else range(target, -1, -1)
-        back = range(target, self.cursor, -1 if rows > 0 else 1)
-        for row in (*onward, *back):
-            if isinstance(self.rows[row], Entry):
-                self.cursor = row
-                return
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by pages."""
-        self.action_move(pages * max(self.size.height - 1, 1))
-
-    def action_ends(self, last: bool) -> None:
-        """Move the cursor to the first or last session."""
-        self.action_move(len(self.rows) if last else -len(self.rows))
+def shorten(text: str, width: int) -> str:
+    """*text* in at most *width* cells: where it is longer, both ends of it."""
+    if cell_len(text) <= width or width < 3:
+        return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
+    tail = ""
+    for character in reversed(text):
+        if cell_len(character + tail) > (width - 1) // 2:
+            break
+        tail = character + tail
+    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
+    return head + MORE + tail
 
 
 def short_name(entry: Entry) -> str:
@@ -204,3 +341,23 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return "now"
+
+
+def tokens_in_short(tokens: int) -> str:
+    """A number of tokens in at most six cells."""
+    for unit, digit in ((1_000_000, "M"), (1_000, "k")):
+        if tokens >= unit:
+            return f"{tokens / unit:.1f}{digit}"
+    return str(tokens)
+
+
+def share_used(look: Look | None) -> float | None:
+    """The share of the context window that the last recorded request used; None where it is not known."""
+    if look is None or look.tokens is None or look.window is None:
+        return None
+    return look.tokens / look.window
+
+
+def _cell(text: str, width: int) -> str:
+    """A text in a column of *width* cells, with a blank before it; nothing where there is no such column."""
+    return " " + clip(shorten(text, width - 1), width - 1) if width else ""

@@ -47,7 +47,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
         Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
         Binding(
-            "enter", "enter", "Call / result", show=False, id="enter", tooltip="From a call to its result and back"
+            "enter",
+            "enter",
+            "Call / result",
+            show=False,
+            id="enter",
+            tooltip="From a call to its result or sub-agent, and back",
         ),
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]

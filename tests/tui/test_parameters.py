@@ -68,7 +68,7 @@ def text_of(app: Tuner) -> str:
     ("policy", "keys", "changed"),
     [
         (MICRO, ["right"], [("keep_recent_turns", 4)]),
-        (MICRO, ["shift+right", "left"], [("keep_recent_turns", 13), ("keep_recent_turns", 12)]),
+        (MICRO, ["shift+right", "left"], [("keep_recent_turns", 6), ("keep_recent_turns", 5)]),
         (MICRO, ["down", "right", "backspace"], [("min_clear_tokens", 768), ("min_clear_tokens", 512)]),
         (MICRO, ["down", "=", "2", "k", "enter"], [("min_clear_tokens", 2_000)]),
         (MICRO, ["down", "enter", "2", "k", "enter"], [("min_clear_tokens", 2_000)]),

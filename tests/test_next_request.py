@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -117,6 +118,20 @@ def test_what_is_not_in_the_file_stays(tmp_path: Path) -> None:
     assert request.now.recorded == 15_681 and request.before == 15_681 + measured(plan.context).tokens[-1] + 1
     assert request.goes == 1_000 - 21
     assert request.after == request.before - 979 and request.share == pytest.approx(0.062, abs=0.001)
+
+
+def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> None:
+    session = small(tmp_path)
+    marks: list[dict[str, Any]] = [{"clear": "2:0"}, {"cut": 3}, {"clear": "5:0"}]
+    for marked, summary in zip(marks, [None, "The summary.", None], strict=True):
+        plan = ct.plan(session, "manual", **marked)
+        said, copy = next_request(plan, summary), ct.apply(session, plan, summary)
+        assert size_now(copy.context_at()) == Believed(None, said.after)
+        again = ct.plan(copy, "manual", cut=1)
+        assert next_request(again).before == said.after and next_request(again).share < 0.2
+    unrecorded = ct.from_messages([session.message(message) for message in range(len(session))])
+    plan = ct.plan(unrecorded, "manual", clear="2:0")
+    assert size_now(ct.apply(unrecorded, plan).context_at()).tokens == next_request(plan).after == plan.tokens_after
 
 
 def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_path: Path) -> None:

@@ -42,9 +42,12 @@ def in_file(facts: Facts) -> int:
 def not_in_file(context: Context) -> int | None:
     """Tokens of the session's first request that are not in the file: recorded - estimated.
 
-    None where that is not positive, or where there is no request before the point of *context*.
+    None where that is not positive, or where there is no request before the point of *context*. In a copy nothing is
+    recorded: it has what the last request of the session had that it was made of.
     """
     facts = context.facts
+    if facts.unseen is not None:
+        return facts.unseen
     if not facts.requests or facts.request_message[0] >= context.at:
         return None
     first = context_at(facts, facts.request_message[0])

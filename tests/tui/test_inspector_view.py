@@ -13,6 +13,7 @@ import pytest
 
 from context_tui.cli import main
 from context_tui.compaction.apply import apply, order_after
+from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import POLICIES
@@ -96,9 +97,8 @@ def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
     told, cursor = applied(plan, made, Location(24))
     after = view.with_copy(made, told, cursor)
     assert after.plan is None and not after.trouble and after.cursor == Location(24)
-    assert told.text == (
-        f"est. {plan.tokens_before:,} → {plan.tokens_after:,} tokens, {len(plan.changes)} blocks cleared"
-    )
+    request, count = next_request(plan), len(plan.changes)
+    assert told.text == f"next request ~{request.before:,} → ~{request.after:,} tokens, {count} blocks cleared"
     marker = Marker(after.context, after.plan, told.marks)
     cleared = [row for row in plan.changes if marker.mark(made.facts.block_message[row], row).word == "cleared"]
     assert cleared == list(plan.changes), "nothing moved: rows are what they were"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -175,7 +176,7 @@ def test_plan_json(run: Run, session: Path) -> None:
     assert report["schema"] == "context-tui.plan/1" and report["policy"] == "defect-microcompact"
     assert report["params"] == {"keep_recent_turns": 2, "min_clear_tokens": 512, "microcompact_ratio": 0.6}
     assert report["at"] == 19 and report["changed"] is True and report["reason"] is None and report["boundary"] is None
-    assert set(report["trigger"]) == {"fires", "reason", "value", "threshold", "source"}
+    assert set(report["trigger"]) == {"fires", "reason", "value", "threshold", "unit", "source"}
     assert report["trigger"]["fires"] is True and report["trigger"]["threshold"] == 120_000
     tokens = report["tokens"]
     assert tokens["summary"] is None and tokens["estimator"] == "bytes/4"
@@ -198,6 +199,61 @@ def test_plan_json(run: Run, session: Path) -> None:
         "code": "recent_turn",
         "reason": "kept: within the last 2 turns",
     }
+
+
+def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    for turn in range(5):
+        recording.user(f"turn {turn}")
+        recording.assistant(call(f"t{turn}"), use=usage(180_000 + turn))
+        recording.results(result(f"t{turn}", "x" * 40_000))
+    path = recording.write(tmp_path)
+    report = document(run("plan", path, "-P", "defect-microcompact", "--json")[1])
+    assert report["next_request"] == {
+        "recorded": 180_004,
+        "appended": 10_001,
+        "before": 190_005,
+        "before_source": "recorded + estimate",
+        "goes": 2 * (10_000 - 21),
+        "estimator": "bytes/4",
+        "comes": 0,
+        "summary_unknown": False,
+        "after": 190_005 - 19_958,
+        "share": round(19_958 / 190_005, 4),
+    }
+    assert report["tokens"]["after"] == report["tokens"]["before"] - 19_958
+    line = "next request: ~190,005 -> ~170,047 tokens, 11% less"
+    made_of = " (180,004 recorded + ~10,001 estimated - ~19,958 by bytes/4)\n"
+    assert line + made_of in run("plan", path, "-P", "defect-microcompact")[1]
+    text = run("plan", path, "-P", "defect-compact", "-p", "threshold=500000", "-p", "compact_soft_ratio=1")[1]
+    assert "next request, if forced: ~190,005 -> " in text and ", plus a summary (" in text
+    assert re.search(r"190,005  next request +recorded \+ estimate\n", run("inspect", path)[1])
+    window = document(run("inspect", path, "--json")[1])["window"]
+    assert (window["next_request_tokens"], window["next_request_source"]) == (190_005, "recorded + estimate")
+
+
+def test_a_written_summary_counts_in_the_next_request(run: Run, session: Path, tmp_path: Path) -> None:
+    given = ("-P", "defect-compact", "-p", "threshold=8000")
+    planned = document(run("plan", session, *given, "--json")[1])["next_request"]
+    applied = document(run("apply", session, *given, "-o", tmp_path / "out.jsonl", "--json")[1])
+    request, tokens = applied["next_request"], applied["tokens"]
+    assert planned["summary_unknown"] and not request["summary_unknown"]
+    assert request["comes"] == tokens["summary"] > 0
+    assert request["after"] == planned["after"] + tokens["summary"]
+    text = run("apply", session, *given, "-o", tmp_path / "other.jsonl")[1]
+    assert f"-> ~{request['after']:,} tokens" in text and f"+ ~{request['comes']:,} put in" in text
+
+
+def test_of_a_chain_only_what_fires_is_run_when_asked(run: Run, session: Path) -> None:
+    tiers = ("-p", "defect-microcompact.microcompact_ratio=1", "-p", "defect-compact.threshold=1")
+    chain = ("plan", session, "-P", "chain", *tiers)
+    every, code = run(*chain)[1], run(*chain)[0]
+    assert code == 0 and "here defect-microcompact would not run; --firing-only leaves that out" in every
+    assert "next request, if forced: " in every and "next request: " in run(*chain, "--firing-only")[1]
+    report = document(run(*chain, "--firing-only", "--json")[1])
+    assert {edit["source"] for edit in report["edits"]} == {"defect-compact"} and report["trigger"]["fires"]
+    alone = document(run("plan", session, "-P", "defect-compact", "-p", "threshold=1", "--json")[1])
+    assert report["next_request"] == alone["next_request"] and report["edits"] == alone["edits"]
 
 
 def test_plans_that_summarise(run: Run, session: Path) -> None:

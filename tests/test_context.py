@@ -87,7 +87,7 @@ def test_not_in_the_file_is_taken_at_the_first_request(tmp_path: Path) -> None:
     recording.assistant(text("y" * 4_000), use=usage(1_000, 9_000, 500))
     recording.user("x" * 40_000)
     recording.assistant(text("z"), use=usage(99_000))
-    assert not_in_file(recording.open(tmp_path)) == 10_500 - 100
+    assert not_in_file(recording.open(tmp_path).context_at()) == 10_500 - 100
 
 
 @pytest.mark.parametrize("recorded", [1, 100])
@@ -95,8 +95,8 @@ def test_not_in_the_file_is_never_negative(tmp_path: Path, recorded: int) -> Non
     recording = Recording()
     recording.user("x" * 400)
     recording.assistant(text("y"), use=usage(recorded))
-    assert not_in_file(recording.open(tmp_path)) is None
-    assert not_in_file(ct.from_messages([{"role": "user", "content": "x"}])) is None
+    assert not_in_file(recording.open(tmp_path).context_at()) is None
+    assert not_in_file(ct.from_messages([{"role": "user", "content": "x"}]).context_at()) is None
 
 
 def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader, objects_on
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
-from context_tui.policies.runtime_state import believed_at
 from context_tui.policies.triggers import runtime_states
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
@@ -37,8 +36,8 @@ from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, MessageFlag, Role
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
+from context_tui.tokens.believed import believed
 from context_tui.tokens.breakdown import Read, wasted
-from context_tui.tokens.recorded import last_request
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
 
@@ -97,7 +96,7 @@ def test_sizes_before_compactions_are_those_of_their_contexts(tmp_path: Path, re
     expected = []
     for compaction in session.facts.compactions:
         before = context_at(session.facts, min(compaction.message, len(session)), cleared=False)
-        expected.append(believed_at(before, len(before), last_request(before)) if len(before) else None)
+        expected.append(believed(before).tokens if len(before) else None)
     assert [each["tokens_before"] for each in report_of(session)["compactions"]] == expected
 
 

@@ -14,8 +14,10 @@ from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import compare, problems
 from context_tui.policies.parameters import assignments, pairs, params_for
 from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
+from context_tui.session.window import Window
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text
 
@@ -187,6 +189,48 @@ def test_a_chain_clears_before_it_summarises() -> None:
     placeholder = "[tool output cleared to save context"
     cleared = [m["content"][0]["content"] for m in plan.head if m["content"][0]["type"] == "tool_result"]
     assert [body.startswith(placeholder) for body in cleared[:3]] == [True] * 3
+
+
+@fixtures
+@given(recording=conversations(), data=st.data())
+def test_of_a_chain_those_run_that_fire_on_what_the_others_left(
+    tmp_path: Path, recording: Recording, data: st.DataObject
+) -> None:
+    session = recording.open(tmp_path)
+    ratio, threshold = data.draw(st.sampled_from([0.01, 1.0])), data.draw(st.sampled_from([0, 100, 10_000_000]))
+    given: dict[str, Any] = {
+        "defect-microcompact.microcompact_ratio": ratio,
+        "defect-microcompact.min_clear_tokens": 0,
+        "defect-compact.threshold": threshold,
+        "defect-compact.compact_soft_ratio": 1.0,
+    }
+    at = data.draw(st.integers(0, len(session)))
+    every, firing = (
+        ct.plan(session, "chain", at=at, window=20_000, firing_only=only, **given) for only in (False, True)
+    )
+    assert firing.trigger.fires == every.trigger.fires
+    if not firing.trigger.fires:
+        assert firing.edits == every.edits and len(firing.steps) == 2, "planned all the same"
+        return
+    assert firing.steps and all(step.trigger.fires for step in firing.steps)
+    for step in ("defect-microcompact", "defect-compact"):
+        if step not in [each.policy for each in firing.steps]:
+            assert f"{step} does not fire: " in firing.trigger.reason
+    only = {key: value for key, value in given.items() if key.rpartition(".")[0] in {s.policy for s in firing.steps}}
+    names = ",".join(step.policy for step in firing.steps)
+    same = ct.plan(session, "chain", at=at, window=20_000, policies=names, **only)
+    assert same.edits == firing.edits and same.tokens_after == firing.tokens_after
+
+
+def test_a_chains_curve_falls_only_where_something_fires() -> None:
+    session, chain, name = busy(), policy_named("chain"), "defect-microcompact.microcompact_ratio"
+    context = session.context_at()
+    state = runtime_state_of(context, Window(7_000, "given"), len(session), forced=True, firing_only=True)
+    total = ct.tokens.estimate(context)
+    after = chain.curve(context, params_for(chain, {}), state, name, [0.5, 1.0])
+    assert after[0] < after[1] == total
+    unlikely = params_for(chain, {name: 1.0, "defect-compact.threshold": 9_000})
+    assert chain.curve(context, unlikely, state, "defect-compact.compact_ratio", [0.9]) < [total], "if forced"
 
 
 def test_reports_in_a_chain_stay_apart() -> None:

@@ -13,9 +13,10 @@ from typing import Any
 from context_tui.cli.leftovers import offer
 from context_tui.cli.options import add_policy, add_session, file_named, named, one_of, opened, parse, parser
 from context_tui.cli.output import say, talk, write_json
-from context_tui.cli.plan import plan_of
+from context_tui.cli.plan import plan_of, request_line, request_report
 from context_tui.compaction.apply import apply
 from context_tui.compaction.exportable import unpaired
+from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
@@ -81,7 +82,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.json:
         write_json(report)
     else:
-        show(report, result)
+        show(report, result, next_request(made, written.text if written else None))
     return ExitCode.DONE
 
 
@@ -136,6 +137,7 @@ def report_of(
             "summary": total - made.tokens_after if written else None,
             "estimator": "bytes/4",
         },
+        "next_request": request_report(next_request(made, written.text if written else None)),
         "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
         "check": {"inherited": [*map(_orphan, check.inherited)], "introduced": [*map(_orphan, check.introduced)]},
         "losses": result.losses if result else [],
@@ -147,10 +149,11 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
     return {"kind": orphan.kind, "message": orphan.message, "block": orphan.block, "call_id": orphan.call_id}
 
 
-def show(report: dict[str, Any], result: ExportResult) -> None:
+def show(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
     """What was done as text."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     say(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
+    say(f"next request: {request_line(request)}")
     if summary:
         who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was asked"
         say(f"summary: estimated tokens {tokens['summary']:,}, {who}")

@@ -10,19 +10,21 @@ from typing import Any
 
 from context_tui.cli.options import add_session, opened, parse, parser
 from context_tui.cli.output import counted, say, table, write_json
+from context_tui.compaction.next_request import Known, NextRequest, size_now
 from context_tui.errors import ExitCode
 from context_tui.policies.registry import runtimes
-from context_tui.policies.runtime_state import RuntimeState, believed_at
+from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
 from context_tui.sanitize import visible
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
+from context_tui.tokens.believed import believed
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, last_request, not_in_file, recorded_usage, request_before
+from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage, request_before
 from context_tui.tokens.running import RunningSizes
 
 
@@ -46,9 +48,9 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
     """The report as JSON-ready data (schema ``context-tui.inspect/1``)."""
     facts, context = session.facts, session.context_at(at)
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden, usage = not_in_file(session, context.at), recorded_usage(context)
+    hidden, usage = not_in_file(context), recorded_usage(context)
     parts, shares = breakdown(context, hidden), suggested(session, context)
-    fit = fit_at(session, context)
+    fit, request = fit_at(session, context), NextRequest(size_now(context))
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
@@ -85,7 +87,9 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
             "indices": list(context.order),
             "estimated_tokens": measured(context).total + in_file(facts),
             "recorded_tokens": usage.context if usage else None,
-            "believed_tokens": believed_at(context, len(context), last_request(context)),
+            "believed_tokens": believed(context).tokens,
+            "next_request_tokens": request.before,
+            "next_request_source": request.before_known,
             "not_in_file_tokens": hidden,
             "estimator": "bytes/4",
         },
@@ -150,11 +154,7 @@ def _compaction(session: Session, compaction: Compaction, sizes: RunningSizes) -
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
     request = request_before(facts, at, max(epoch.start, last_rewrite(facts, at - 1)))
-    believed = None
-    if sizes.length(epoch, at):
-        reply = facts.request_message[request] if request >= 0 else -1
-        known = request >= 0 and sizes.sent[reply]
-        believed = facts.requests[request].context + sizes.between(reply, at) if known else sizes.of_context(epoch, at)
+    before = sizes.believed(epoch, at, request).tokens if sizes.length(epoch, at) else None
     row = bisect_left(facts.request_message, message)
     after = facts.requests[row].context if row < len(facts.requests) else None
     if compaction.kind == "micro" and after is not None:
@@ -165,7 +165,7 @@ def _compaction(session: Session, compaction: Compaction, sizes: RunningSizes) -
         "message": compaction.message,
         "kind": compaction.kind,
         "trigger": compaction.trigger,
-        "tokens_before": believed,
+        "tokens_before": before,
         "tokens_before_source": "recorded + estimated delta" if request >= 0 else "estimated",
         "tokens_before_in_file": compaction.pre_tokens,
         "tokens_saved_in_file": compaction.saved,
@@ -313,12 +313,20 @@ def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
         (window["estimated_tokens"], "estimated", "bytes / 4 of what is in the file"),
         (window["not_in_file_tokens"], "not in the file", "recorded - estimated at the first request"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
+        (window["next_request_tokens"], "next request", _next_request_source(window)),
         (about["context_window"], "window", _window_source(about)),
     ]
     if fit and fit["cause"]:
         off = (fit["expected"] - fit["recorded"]) / fit["recorded"]
         rows.append((fit["expected"], f"expected, {off:+.0%} off", fit["cause"]))
     return rows
+
+
+def _next_request_source(window: dict[str, Any]) -> str:
+    """What the size of the next request is made of."""
+    if window["next_request_source"] != Known.ESTIMATED:
+        return str(window["next_request_source"])
+    return "estimate, with what is not in the file" if window["not_in_file_tokens"] else "estimate"
 
 
 def _window_source(about: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ def add_session(to: argparse.ArgumentParser) -> None:
 
 
 def add_policy(to: argparse.ArgumentParser) -> None:
-    """-P, -p, --idle and --ignore-trigger."""
+    """-P, -p, --idle, --ignore-trigger and --firing-only."""
     to.add_argument(
         "-P",
         "--policy",
@@ -68,6 +68,11 @@ def add_policy(to: argparse.ArgumentParser) -> None:
     )
     to.add_argument("--idle", type=seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)")
     to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
+    to.add_argument(
+        "--firing-only",
+        action="store_true",
+        help="of a chain's policies run only those that fire, where one does",
+    )
 
 
 def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:

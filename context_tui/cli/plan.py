@@ -9,6 +9,7 @@ from typing import Any
 
 from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params
 from context_tui.cli.output import say, table, talk, write_json
+from context_tui.compaction.next_request import Known, NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
 from context_tui.policies.parameters import assignments, params_for
@@ -27,10 +28,11 @@ _OPTIONS = {
     "idle_seconds": "--idle",
     "force": "--ignore-trigger",
     "ignore_trigger": "--ignore-trigger",
+    "firing_only": "--firing-only",
 }
 """What may be taken for a parameter, and is an option."""
 
-_TRIGGER = ("fires", "reason", "value", "threshold", "source")
+_TRIGGER = ("fires", "reason", "value", "threshold", "unit", "source")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -58,8 +60,15 @@ def run(arguments: Sequence[str]) -> int:
 def plan_of(session: Session, given: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
     policy, values = policy_and_params(given.policy, given.param)
-    params = params_for(policy, values, _OPTIONS)
-    return plan_with(session, policy, params, at=given.at, idle_seconds=given.idle, force=given.ignore_trigger)
+    return plan_with(
+        session,
+        policy,
+        params_for(policy, values, _OPTIONS),
+        at=given.at,
+        idle_seconds=given.idle,
+        force=given.ignore_trigger,
+        firing_only=given.firing_only,
+    )
 
 
 def report_of(made: Plan) -> dict[str, Any]:
@@ -78,6 +87,7 @@ def report_of(made: Plan) -> dict[str, Any]:
             "summary": None,
             "estimator": "bytes/4",
         },
+        "next_request": request_report(next_request(made)),
         "report": dict(made.report) if made.report is not None else None,
         "boundary": made.boundary,
         "inserts": [
@@ -96,6 +106,33 @@ def report_of(made: Plan) -> dict[str, Any]:
             for message, block, verdict in made.verdicts()
         ],
     }
+
+
+def request_report(request: NextRequest) -> dict[str, Any]:
+    """The next request as JSON-ready data, in tokens: all but ``recorded`` are estimates."""
+    return {
+        "recorded": request.now.recorded,
+        "appended": request.now.estimated,
+        "before": request.before,
+        "before_source": request.before_known,
+        "goes": request.goes,
+        "estimator": request.estimator,
+        "comes": request.comes,
+        "summary_unknown": request.waits,
+        "after": request.after,
+        "share": round(request.share, 4),
+    }
+
+
+def request_line(request: NextRequest) -> str:
+    """The next request in words: without the plan and with it, and what that is made of."""
+    now = request.now
+    sign = "" if request.before_known is Known.RECORDED else "~"
+    sizes = f"{sign}{request.before:,} -> ~{request.after:,} tokens, {request.share:.0%} less"
+    parts = "" if now.recorded is None else f"{now.recorded:,} recorded + "
+    parts += f"~{now.estimated:,} estimated - ~{request.goes:,} by {request.estimator}"
+    parts += f" + ~{request.comes:,} put in" if request.comes else ""
+    return f"{sizes}{', plus a summary' if request.waits else ''} ({parts})"
 
 
 def _number(made: Plan, position: int) -> int:
@@ -122,6 +159,11 @@ def show(session: Session, made: Plan) -> None:
         )
     if not made.changed:
         return
+    waiting = [step.policy for step in made.steps or (made,) if not step.trigger.fires]
+    forced = ", if forced" if waiting and not made.trigger.by_hand else ""
+    say(f"next request{forced}: {request_line(next_request(made))}")
+    if made.trigger.fires and waiting:
+        say(f"here {', '.join(waiting)} would not run; --firing-only leaves that out")
     share = f", {(before - after) / before:.0%} less" if before else ""
     say(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.summarises else ''}")
     if made.report:

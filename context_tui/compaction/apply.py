@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 from context_tui.compaction.changes import new_texts
 from context_tui.compaction.derive import Derivation
+from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
 from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import in_file, not_in_file
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
@@ -36,7 +39,12 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
             made.add({"role": each.role, "content": [block]}, flags=flags, injected=not each.summary)
         else:
             made.keep(each, new_texts(session.content, context, plan.changes, each) if touched else None)
-    return made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
+    copy = made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
+    request = next_request(plan, summary)
+    if request.now.recorded is not None or not_in_file(context) is not None:
+        left = request.after - measured(copy.context_at()).total - in_file(copy.facts)
+        copy.facts.unseen = left if left > 0 else None
+    return copy
 
 
 def order_after(plan: Plan) -> Iterator[int | Insert]:

@@ -25,14 +25,18 @@ from context_tui.tokens.measured import measured
 
 @dataclass(frozen=True)
 class Trigger:
-    """Whether a runtime would act here: what it looks at, against what, and which number that is."""
+    """Whether a runtime would act here: what it looks at, against what, and which number that is.
+
+    ``value`` and ``threshold`` are in ``unit``; ``by_hand`` says that no runtime acts on it.
+    """
 
     fires: bool
     reason: str
     value: int | None = None
     threshold: int | None = None
     source: str = ""
-    by_hand: bool = False  # no runtime acts on it
+    by_hand: bool = False
+    unit: str = "tokens"
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class Plan:
     of ``dropped`` go, those of ``summarised`` (None: all that are dropped, where an insert holds a summary) are what
     the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and does not
     empty it. ``saved`` are the tokens that would be gone in all, where the policy has sums of them; without it they are
-    counted. ``steps`` are the plans that it is made of, in order, where several policies run one after another.
+    counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``freed`` what goes by that. ``steps`` are
+    the plans that it is made of, in order, where several policies run one after another.
     """
 
     policy: str
@@ -113,6 +118,8 @@ class Plan:
     prompt: Prompt | None = None
     previous: int = -1  # block row of an earlier summary that the new one is to update
     saved: int | None = None
+    estimator: str = "bytes/4"
+    freed: int | None = None
     dropped_by: str = ""  # the policy that drops, where it is one of several
     steps: tuple[Plan, ...] = ()
 
@@ -197,8 +204,19 @@ class Plan:
         for block, change in self.changes.items():
             if not self.dropped or not _within(self.dropped, position_of[facts.block_message[block]]):
                 saved += self.tokens_of(block) - change.body.tokens
-        notes = sum(tokens_of_bytes(utf8_len(each.text())) for each in self.inserts if not each.summary)
-        return sums.total - saved + notes
+        return sums.total - saved + self.tokens_in
+
+    @cached_property
+    def tokens_in(self) -> int:
+        """Estimated tokens of the messages that are put in, but for those that hold a summary."""
+        return sum(tokens_of_bytes(utf8_len(each.text())) for each in self.inserts if not each.summary)
+
+    @property
+    def tokens_out(self) -> int:
+        """Estimated tokens that go, less what stands in their place, by the estimator of the policy that takes them."""
+        if self.steps:
+            return sum(step.tokens_out for step in self.steps)
+        return self.tokens_before - self.tokens_after + self.tokens_in if self.freed is None else self.freed
 
     @property
     def boundary(self) -> int | None:

@@ -52,7 +52,9 @@ class AgentSdkCompactParams(Params):
         160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
     )
     min_keep: int = param(4, "messages kept at the end", "messages", 1, 100_000)
-    summary_max_tokens: int = param(4_096, "most tokens that the summary may have", "tokens", 1, 100_000)
+    summary_max_tokens: int = param(
+        4_096, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True
+    )
 
 
 class AgentSdkCompact(BasePolicy):

@@ -25,7 +25,7 @@ def param(
     """A parameter with its default, description, unit and inclusive range.
 
     Args:
-        of_window: a number of tokens that is compared with the size of the whole context, not of one result.
+        of_window: a number of tokens that goes up to the size of the whole context, not of one result.
     """
     extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {})}
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)

@@ -67,10 +67,17 @@ class Chain(BasePolicy):
         return _together(list(zip(params.policies, triggers, strict=True)), any(t.fires for t in triggers))
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
+        """All steps, each on what those before it leave; where the state says ``firing_only`` and one fires, those that
+        do.
+        """
         changes: Mapping[int, Change] = {}
         here, last, reasons, plans = context, None, [], []
         triggers = []
+        firing_only = state.firing_only and self.trigger(state, params).fires
         for policy, options in self.steps(params):
+            if firing_only and not (trigger := policy.trigger(state, options)).fires:
+                triggers.append((policy.name, trigger))
+                continue
             if last is not None and (last.dropped or last.inserts):
                 raise PlanError(f"chain: {last.policy} drops or adds messages, so nothing can run after it")
             last = policy.plan(here, options, state)
@@ -104,16 +111,24 @@ class Chain(BasePolicy):
             dropped_by=last.policy,
             steps=tuple(plans),
             saved=measured(context).total - last.tokens_after,
+            estimator=", ".join(dict.fromkeys(plan.estimator for plan in plans)),
         )
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's."""
+        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's.
+
+        Where ``firing_only`` is asked for and something fires, values at which nothing would fire leave all there is.
+        """
         owner, _, key = name.rpartition(".")
-        if not owner:
-            return super().curve(context, params, state, name, values)
-        others = params.options.get(owner, {})
-        options = [{**params.options, owner: {**others, key: value}} for value in values]
-        return super().curve(context, params, state, "options", options)
+        if owner:
+            others = params.options.get(owner, {})
+            name, values = "options", [{**params.options, owner: {**others, key: value}} for value in values]
+        after = super().curve(context, params, state, name, values)
+        if not state.firing_only or not self.trigger(state, params).fires:
+            return after
+        firing = (self.trigger(state, params.model_copy(update={name: value})).fires for value in values)
+        total = measured(context).total
+        return [left if fires else total for left, fires in zip(after, firing, strict=True)]
 
 
 def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
@@ -122,4 +137,4 @@ def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
         return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])
     words = (f"{name} {'fires' if t.fires else 'does not fire'}: {t.reason}" for name, t in triggers)
-    return Trigger(fires, "; ".join(words), decides.value, decides.threshold, decides.source)
+    return replace(decides, fires=fires, reason="; ".join(words))

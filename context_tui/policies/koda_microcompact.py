@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, compress, islice
 from typing import Annotated, Any, ClassVar
 
@@ -23,6 +24,9 @@ from context_tui.tokens.measured import measured, once_for_messages
 
 STUB = Body.of(KODA_STUB)
 """What stands in place of a cleared result."""
+ESTIMATOR = "bytes/3.5"
+"""How koda takes bytes for tokens."""
+_InSeconds = partial(Trigger, unit="seconds")
 
 
 class KodaMicrocompactParams(Params):
@@ -101,14 +105,14 @@ class KodaMicrocompact(BasePolicy):
     def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
         gap = params.gap_seconds
         if not state.has_assistant:
-            return Trigger(False, "no assistant message yet", None, gap, "recorded times")
+            return _InSeconds(False, "no assistant message yet", None, gap, "recorded times")
         if state.at_end:
-            return Trigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
+            return _InSeconds(True, "the end of the recording counts as idle", None, gap, "end of the recording")
         if state.idle_seconds is None:
-            return Trigger(False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown")
+            return _InSeconds(False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown")
         idle = int(state.idle_seconds)
         says = "has reached" if idle >= gap else "is below"
-        return Trigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
+        return _InSeconds(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
 
     def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
         trigger = self.trigger(state, params)
@@ -143,8 +147,18 @@ class KodaMicrocompact(BasePolicy):
             return Plan(self.name, params, context, trigger, reason=reason, kept=kept, saved=0)
         changes = AlikeChanges([results.block[number] for number in cleared], Change("clear", STUB, self.name))
         report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}
-        saved = sum(results.saved[number] for number in cleared)
-        return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            changes,
+            report=report,
+            kept=kept,
+            saved=sum(results.saved[number] for number in cleared),
+            estimator=ESTIMATOR,
+            freed=report["tokens_saved"] - len(cleared) * (STUB.size * 2 // 7),
+        )
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         total, acts = measured(context).total, state.forced or self.trigger(state, params).fires

@@ -171,7 +171,7 @@ def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) ->
     """The value beyond which a parameter changes nothing in this context."""
     sums, unit = measured(context), parameter.unit
     if unit == "turns":
-        return len(sums.turn_starts) + 1
+        return len(sums.turn_starts) + _before_turns(context)
     if unit == "results":
         return len(sums.results.block)
     if unit == "messages":
@@ -182,7 +182,15 @@ def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) ->
         return _largest(context)[0]
     if unit == "bytes":
         return _largest(context)[1]
+    if unit == "%":
+        return 100
     return 3_600 if unit == "seconds" else 0
+
+
+def _before_turns(context: Context) -> bool:
+    """Whether there are results before the first turn, which one more turn than there are keeps as well."""
+    sums = measured(context)
+    return bool(sums.results.position and sums.turn_starts and sums.results.position[0] < sums.turn_starts[0])
 
 
 @once

@@ -22,6 +22,7 @@ def plan(
     window: int | None = None,
     idle_seconds: float | None = None,
     force: bool = False,
+    firing_only: bool = False,
     **params: Any,
 ) -> Plan:
     """What *policy* would do to the context before message *at* (default: at the end).
@@ -30,6 +31,7 @@ def plan(
         window: the context window in tokens, where the user knows better than the file.
         idle_seconds: for koda, instead of what the recording shows.
         force: plan even where koda's idle trigger does not fire.
+        firing_only: of the policies of a chain, run only those that fire, where one does.
 
     Raises:
         PlanError: no such policy, parameter or message.
@@ -37,7 +39,15 @@ def plan(
     chosen = policy_named(policy)
     if window is not None:
         session = session.with_window(window)
-    return plan_with(session, chosen, params_for(chosen, params), at=at, idle_seconds=idle_seconds, force=force)
+    return plan_with(
+        session,
+        chosen,
+        params_for(chosen, params),
+        at=at,
+        idle_seconds=idle_seconds,
+        force=force,
+        firing_only=firing_only,
+    )
 
 
 def plan_with(
@@ -48,6 +58,7 @@ def plan_with(
     at: int | None = None,
     idle_seconds: float | None = None,
     force: bool = False,
+    firing_only: bool = False,
 ) -> Plan:
     """:func:`plan` with parameters that are made already, whose names may therefore be anything.
 
@@ -57,5 +68,5 @@ def plan_with(
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: must be a number of seconds, 0 or more")
     context = session.context_at(at)
-    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force)
+    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force, firing_only)
     return policy.plan(context, params, state)

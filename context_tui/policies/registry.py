@@ -118,7 +118,7 @@ def _wrong_with_plan(plan: Plan, name: str, context: Context) -> str:
     """What keeps a plan of another package from being told and carried out; empty when nothing does."""
     if plan.policy != name or plan.context is not context:
         return "its plan is of another policy or context"
-    if not (plan.saved is None or isinstance(plan.saved, int)):
+    if not all(number is None or isinstance(number, int) for number in (plan.saved, plan.freed)):
         return "what its plan saved is no number"
     report: list[tuple[object, object]] = [*(plan.report or {}).items()]
     if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Role, Usage
 from context_tui.session.window import Window
-from context_tui.tokens.measured import measured
+from context_tui.tokens.believed import believed
 from context_tui.tokens.recorded import last_request
 
 
@@ -17,8 +17,9 @@ class RuntimeState:
 
     ``believed`` is baseline plus delta (system 2); ``recorded`` the usage of the last request of this epoch, if any;
     ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
-    cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``rewritten`` that a
-    policy before this one has cleared something, so that ``believed`` is an estimate of what it left.
+    cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``firing_only`` that,
+    of several policies, only those run that fire, where one does; ``rewritten`` that a policy before this one has
+    cleared something, so that ``believed`` is an estimate of what it left.
     """
 
     at: int
@@ -30,6 +31,7 @@ class RuntimeState:
     window: Window
     input_includes_cache: bool = False
     forced: bool = False
+    firing_only: bool = False
     rewritten: bool = False
 
     @property
@@ -38,17 +40,6 @@ class RuntimeState:
         if self.recorded is None:
             return None
         return self.recorded.context if self.input_includes_cache else self.recorded.fresh
-
-
-def believed_at(context: Context, position: int, request: int) -> int:
-    """Baseline plus delta before *position* of the context, with the usage of *request* (-1: none) as the baseline."""
-    sums = measured(context)
-    if request < 0:
-        return sums.prefix[position]
-    reply = sums.position_of.get(context.facts.request_message[request])
-    if reply is None or reply > position:
-        return sums.prefix[position]
-    return context.facts.requests[request].context + sums.prefix[position] - sums.prefix[reply]
 
 
 def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
@@ -63,7 +54,12 @@ def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, 
 
 
 def runtime_state_of(
-    context: Context, window: Window, length: int, idle_seconds: float | None = None, forced: bool = False
+    context: Context,
+    window: Window,
+    length: int,
+    idle_seconds: float | None = None,
+    forced: bool = False,
+    firing_only: bool = False,
 ) -> RuntimeState:
     """The moment at the context's point, in a session of *length* messages."""
     facts = context.facts
@@ -73,7 +69,7 @@ def runtime_state_of(
         idle, at_end = idle_seconds, False
     return RuntimeState(
         at=context.at,
-        believed=believed_at(context, len(context), request),
+        believed=believed(context).tokens,
         recorded=facts.requests[request] if request >= 0 else None,
         idle_seconds=idle,
         at_end=at_end,
@@ -81,4 +77,5 @@ def runtime_state_of(
         window=window,
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
+        firing_only=firing_only,
     )

@@ -26,7 +26,8 @@ SMALL = 40
 class Scale:
     """Values from ``low`` to ``high`` that are allowed, and the part up to ``reach`` that the track shows.
 
-    ``rungs`` are the values that a step goes to; without them it goes ``step`` further.
+    ``rungs`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the track:
+    only what is typed does.
     """
 
     low: Number
@@ -57,13 +58,15 @@ class Scale:
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
     def next(self, value: Number, steps: int) -> Number:
-        """The value *steps* further; never outside the range."""
+        """The value *steps* further; never beyond the track, unless *value* is there already."""
         if not steps:
             return value
-        if not self.rungs:
-            return self.clamp(round(value + steps * self.step, 2))
-        index = bisect_right(self.rungs, value) + steps - 1 if steps > 0 else bisect_left(self.rungs, value) + steps
-        return self.rungs[min(max(index, 0), len(self.rungs) - 1)]
+        if self.rungs:
+            index = bisect_right(self.rungs, value) + steps - 1 if steps > 0 else bisect_left(self.rungs, value) + steps
+            found: Number = self.rungs[min(max(index, 0), len(self.rungs) - 1)]
+        else:
+            found = self.clamp(round(value + steps * self.step, 2))
+        return min(found, max(value, self.reach))
 
     def clamp(self, value: Number) -> Number:
         """The nearest allowed value, whole where the scale counts."""
@@ -97,10 +100,12 @@ def rungs_of(low: int, high: int, default: int | None, seconds: bool = False) ->
 
 
 def scale_of(low: Number, high: Number, default: Number | None, relevant: Number, unit: str) -> Scale:
-    """The scale of a setting; *relevant* is the value beyond which nothing changes any more in what is open."""
+    """The scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which nothing
+    changes any more in what is open.
+    """
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
-    reach = min(high, max(relevant, (default or 0) * 2, low + 8))
+    reach = min(high, max(relevant, default or 0, low + 1))
     if unit in ("tokens", "bytes", "seconds"):
         fixed = None if default is None else int(default)
         rungs = rungs_of(int(low), int(high), fixed, unit == "seconds")

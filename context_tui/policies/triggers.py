@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
@@ -11,39 +10,32 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
+from context_tui.tokens.recorded import request_before
 from context_tui.tokens.running import RunningSizes
 
 
 def runtime_states(
     session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
 ) -> Iterator[RuntimeState]:
-    """The moments of a session at which a runtime with these phases looks, in order; each in O(1) after the sums.
+    """The moments of a session at which a runtime with these phases looks, in order; none puts a context together.
 
     *checkpoint* is called at every message, and may raise to stop.
     """
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
-    requests = facts.request_message
     for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
         last = end - 1
         sizes.move_to(last)
-        epoch, rewritten = epoch_at(facts, last), last_rewrite(facts, last)
-        total, spoke = sizes.of_context(epoch, begin), sizes.last_assistant(epoch, begin)
-        request = bisect_left(requests, begin) - 1
-        known = request >= 0 and requests[request] >= max(epoch.start, rewritten)
-        since = sizes.between(requests[request], begin) if known else 0  # tokens from the reply of that request on
+        epoch = epoch_at(facts, last)
+        floor, spoke = max(epoch.start, last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
         for at in range(begin, end):
             checkpoint()
-            if at > begin:
-                added = sizes.of(at - 1)
-                total, since = total + added, since + added
-                if facts.role[at - 1] == Role.ASSISTANT and sizes.sent[at - 1]:
-                    spoke = at - 1
-                while request + 1 < len(requests) and requests[request + 1] < at:
-                    request, known, since = request + 1, True, added
+            if at > begin and facts.role[at - 1] == Role.ASSISTANT and sizes.sent[at - 1]:
+                spoke = at - 1
             if at < length and not phases & phases_at(facts, at):
                 continue
-            usage = facts.requests[request] if known else None
-            believed = total if usage is None or not sizes.sent[requests[request]] else usage.context + since
+            request = request_before(facts, at, floor)
+            usage = facts.requests[request] if request >= 0 else None
+            believed = sizes.believed(epoch, at, request).tokens
             idle_from = facts.ended[spoke] if spoke >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
             window = session.window_at(at)

@@ -235,6 +235,7 @@ class Facts:
         self.system_bytes = 0
         self.tools_bytes = 0
         self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
+        self.unseen: int | None = None  # of a copy: tokens of its next request that nothing in it accounts for
         self.input_includes_cache = False  # how this provider reports input tokens to a runtime
 
         self._append_record, self._append_message = record_appender(self), message_appender(self)

@@ -91,7 +91,7 @@ def fit_at(session: Session, context: Context) -> Fit | None:
         return None
     recorded, at = facts.requests[row].context, facts.request_message[row]
     before = session.context_at(at)
-    hidden = not_in_file(session, context.at) or 0
+    hidden = not_in_file(context) or 0
     expected = measured(before).total + in_file(facts) + hidden
     gap = expected - recorded
     if abs(gap) < FAR_OFF * recorded:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from context_tui.session.context import Context
+from context_tui.session.context import Context, context_at, once
 from context_tui.session.facts import Facts, Usage
-from context_tui.session.session import Session
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 
@@ -39,14 +38,18 @@ def in_file(facts: Facts) -> int:
     return tokens_of_bytes(facts.system_bytes) + tokens_of_bytes(facts.tools_bytes)
 
 
-def not_in_file(session: Session, at: int | None = None) -> int | None:
-    """Tokens of the first request that are not in the file: recorded - estimated.
+@once
+def not_in_file(context: Context) -> int | None:
+    """Tokens of the session's first request that are not in the file: recorded - estimated.
 
-    None where that is not positive, or where there is no request before message *at* (default: the end).
+    None where that is not positive, or where there is no request before the point of *context*. In a copy nothing is
+    recorded: it has what the last request of the session had that it was made of.
     """
-    facts = session.facts
-    if not facts.requests or facts.request_message[0] >= (len(session) if at is None else at):
+    facts = context.facts
+    if facts.unseen is not None:
+        return facts.unseen
+    if not facts.requests or facts.request_message[0] >= context.at:
         return None
-    context = session.context_at(facts.request_message[0])
-    hidden = facts.requests[0].context - measured(context).total - in_file(facts)
+    first = context_at(facts, facts.request_message[0])
+    hidden = facts.requests[0].context - measured(first).total - in_file(facts)
     return hidden if hidden > 0 else None

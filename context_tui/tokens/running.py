@@ -8,6 +8,7 @@ from itertools import accumulate
 from context_tui.session.context import STUBS
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts, Kind, MessageFlag, Role
+from context_tui.tokens.believed import Believed
 from context_tui.tokens.estimators import bytes4, message_tokens
 
 STUB_TOKENS = STUBS["recorded"].tokens
@@ -52,10 +53,6 @@ class RunningSizes:
             self._clear(facts.drops[self._drop].results)
             self._drop += 1
 
-    def of(self, message: int) -> int:
-        """Tokens of one message."""
-        return self._tokens[message]
-
     def between(self, first: int, end: int) -> int:
         """Tokens of the messages from *first* up to *end*."""
         return self._sums[end] - self._sums[first] - self._freed.between(first, end) if first < end else 0
@@ -63,6 +60,13 @@ class RunningSizes:
     def of_context(self, epoch: Epoch, at: int) -> int:
         """Tokens of the context before message *at*, which belongs to *epoch*."""
         return sum(self.between(each.start, each.stop) for each in epoch.prefix.ranges) + self.between(epoch.start, at)
+
+    def believed(self, epoch: Epoch, at: int, request: int) -> Believed:
+        """Baseline and delta of that context; *request* is the row of the last one whose size still holds, or -1."""
+        reply = self._facts.request_message[request] if request >= 0 else -1
+        if reply < 0 or not self.sent[reply]:
+            return Believed(None, self.of_context(epoch, at))
+        return Believed(self._facts.requests[request].context, self.between(reply, at))
 
     def length(self, epoch: Epoch, at: int) -> int:
         """How many messages that context has."""
@@ -92,15 +96,17 @@ class _Sums:
 
     def __init__(self, length: int) -> None:
         self._tree = [0] * (length + 1)
+        self._empty = True
 
     def add(self, at: int, amount: int) -> None:
+        self._empty = False
         at += 1
         while at < len(self._tree):
             self._tree[at] += amount
             at += at & -at
 
     def between(self, first: int, end: int) -> int:
-        return self._up_to(end) - self._up_to(first)
+        return 0 if self._empty else self._up_to(end) - self._up_to(first)
 
     def _up_to(self, end: int) -> int:
         total = 0

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from context_tui.compaction.apply import order_after
+from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location
+from context_tui.tui.widgets.outcome import sign
 
 
 def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Location]:
@@ -45,8 +46,9 @@ def _rows(plan: Plan, after: Session, message: int, index: int) -> dict[int, int
 
 
 def _summary(plan: Plan, marks: Mapping[int, str], after: Session) -> str:
-    """One line: ``est. 58,472 → 35,012 tokens, 23 blocks cleared``."""
+    """One line: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
     did = [f"{plural(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         did.append(f"{plural(plan.messages_dropped, 'message')} {'summarised' if plan.summarises else 'dropped'}")
-    return ", ".join([f"est. {plan.tokens_before:,} → {measured(after.context_at()).total:,} tokens", *did])
+    before, now = NextRequest(size_now(plan.context)), size_now(after.context_at()).tokens
+    return ", ".join([f"next request {sign(before)}{before.before:,} → ~{now:,} tokens", *did])

@@ -22,6 +22,8 @@ def command_line(view: View) -> str:
         parts += ["--window", str(view.session.window_given)]
     if _waits(view):
         parts.append("--ignore-trigger")
+    if view.plan and view.plan.steps and len(view.plan.steps) < len(POLICIES[view.policy].runs(view.model)):
+        parts.append("--firing-only")
     return shlex.join(parts)
 
 

@@ -24,7 +24,7 @@ class ContextSizes:
 def context_sizes_of(view: View, checkpoint: Callable[[], object] = lambda: None) -> ContextSizes:
     """The sizes of a view's context; *checkpoint* is called meanwhile, and may raise to stop."""
     session, context = view.session, view.context
-    parts = breakdown(context, not_in_file(session, context.at), checkpoint)
+    parts = breakdown(context, not_in_file(context), checkpoint)
     checkpoint()
     fit = fit_at(session, context)
     checkpoint()

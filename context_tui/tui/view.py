@@ -227,8 +227,10 @@ def _key(values: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=4)
 def _runtime_state(session: Session, point: int) -> RuntimeState:
-    """What a runtime would know; whatever it would do, a plan is made."""
-    return runtime_state_of(session.context_at(point), session.window_at(point), len(session), forced=True)
+    """What a runtime would know; a plan is made whatever it would do, a chain's of what fires where anything does."""
+    return runtime_state_of(
+        session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
+    )
 
 
 @lru_cache(maxsize=24)

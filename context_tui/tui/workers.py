@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -226,7 +226,7 @@ def first_change(view: View, fired: Sequence[RuntimeState], checkpoint: Callable
         # Not by the session: it keeps few contexts, and those on screen would go.
         context = context_at(view.session.facts, fired[row].at)
         try:
-            return policy.plan(context, params, fired[row]).changed
+            return policy.plan(context, params, replace(fired[row], firing_only=True)).changed
         except PlanError:
             return False
 

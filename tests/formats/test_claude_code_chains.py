@@ -328,7 +328,7 @@ def test_a_file_that_begins_with_a_boundary(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     assert words(session) == [SUMMARY, "two", "reply"] and session.facts.problems == []
     assert [compaction.message for compaction in session.facts.compactions] == [0]
-    assert not_in_file(session) == 20_000 - (ct.tokens.estimate(session.context_at(2)) or 0)
+    assert not_in_file(session.context_at()) == 20_000 - (ct.tokens.estimate(session.context_at(2)) or 0)
 
 
 def test_a_boundary_without_a_summary(tmp_path: Path) -> None:

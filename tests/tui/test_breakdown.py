@@ -22,7 +22,7 @@ from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
-PARTS = breakdown(CONTEXT, not_in_file(SESSION))
+PARTS = breakdown(CONTEXT, not_in_file(CONTEXT))
 SIZES = context_sizes_of(View(SESSION))
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 
-from context_tui.session.facts import Problem
+from context_tui.compaction.next_request import size_now
+from context_tui.session.facts import MessageFlag, Problem
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.breakdown import breakdown
@@ -17,7 +18,7 @@ from context_tui.tokens.fit import fit_at
 from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.gauge import LOOKS, Level, gauge, numbers, segments
-from context_tui.tui.widgets.header import HeaderBar
+from context_tui.tui.widgets.header import Counts, HeaderBar, file_text, within_text
 from context_tui.tui.widgets.recorded_line import (
     EPOCH,
     FALL,
@@ -52,7 +53,7 @@ class Header(Alone):
         """Show it."""
         super().on_mount()
         context = self.session.context_at(self.at)
-        parts = breakdown(context, not_in_file(self.session)).by_category
+        parts = breakdown(context, not_in_file(context)).by_category
         self.header.show(self.session, context, parts, fit=fit_at(self.session, context))
 
     @on(HeaderBar.Jumped)
@@ -148,6 +149,43 @@ async def test_three_lines_that_fit(width: int, at: int | None) -> None:
         if width >= 40:
             assert ("at the end" if at is None else f"before #{at}") in lines[0]
             assert "recorded" in lines[1] and ("recorded" in lines[2] or at == 0)
+
+
+def test_counts_say_what_is_in_the_context_and_what_the_file_holds_besides() -> None:
+    here = Counts(44, 1)
+    assert [within_text(here, room) for room in (40, 30, 10, 0)] == [
+        "in context: 44 messages, 1 turn",
+        "in context: 44 messages",
+        "44 messages",
+        "44 messages",
+    ]
+    assert file_text(here, here, 160) == ""
+    assert file_text(here, Counts(36_500, 2_075), 160) == "(file: 36,500 messages, 2,075 turns)"
+    assert file_text(here, Counts(36_500, 2_075), 100) == "(file: 2,075 turns)"
+    assert file_text(here, Counts(90, 1), 100) == "(file: 90 messages)"
+
+
+@pytest.mark.parametrize(("width", "more"), [(160, True), (80, False)])
+async def test_the_counts_are_those_of_the_context_at_the_point(width: int, more: bool) -> None:
+    for at in (None, 30):
+        context = SESSION.context_at(at)
+        turns = sum(1 for message in context.order if SESSION.facts.flags[message] & MessageFlag.TURN_START)
+        assert len(context) < len(SESSION) and turns < SESSION.turns
+        app = Header(at=at)
+        async with app.run_test(size=(width, 4)):
+            top = app.header.render().plain.split("\n")[0]
+            assert (f"in context: {len(context)} messages, {turns} turn" in top) == more
+            assert f"{len(context)} messages" in top
+            assert (f"(file: {len(SESSION)} messages, {SESSION.turns} turns)" in top) == more
+
+
+async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() -> None:
+    at = SESSION.facts.compactions[0].message + 1
+    size = size_now(SESSION.context_at(at))
+    app = Header(at=at)
+    async with app.run_test(size=(160, 4)):
+        assert size.recorded is None and (not_in_file(SESSION.context_at(at)) or 0) > 5_000
+        assert f"estimated {size.tokens:,} of " in app.header.render().plain
 
 
 async def test_a_guessed_window_is_said() -> None:

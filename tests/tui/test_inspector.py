@@ -11,6 +11,7 @@ from textual.binding import Binding
 from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 
+from context_tui.compaction.next_request import next_request
 from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
@@ -108,9 +109,10 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
         assert screen.location == here and screen.marker.mark(*here).word == "cleared"
-        told = f"Applied defect-microcompact: est. {plan.tokens_before:,} → {plan.tokens_after:,} tokens"
+        request = next_request(plan)
+        told = f"Applied defect-microcompact: next request ~{request.before:,} → ~{request.after:,} tokens"
         assert told in notice(screen) and "6 blocks cleared" in notice(screen)
-        assert "applied: est. " in drawn(running) and "u undoes it, e exports it" in drawn(running)
+        assert "applied: next request " in drawn(running) and "u undoes it, e exports it" in drawn(running)
         assert screen.query_one(Scoreboard).current == ""
         await pilot.press("a")
         assert isinstance(running.screen, InspectorScreen) and screen.view.applied, "there is nothing to apply"

@@ -95,7 +95,7 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         assert screen.view.policy == "agent-sdk-prune"
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
-        await pilot.press("1", "right")
+        await pilot.press("1", "left")
         settings = screen.view.settings("defect-microcompact")
         screen.show(screen.view.with_window(64_000))
         screen.filter_by("tool", "Bash")

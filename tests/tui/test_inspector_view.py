@@ -13,6 +13,7 @@ import pytest
 
 from context_tui.cli import main
 from context_tui.compaction.apply import apply, order_after
+from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import POLICIES
@@ -31,6 +32,8 @@ from context_tui.tui.widgets.scoreboard import score_rows
 from context_tui.tui.workers import first_change
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
+
+SAMPLES = Path(__file__).parents[2] / "sample_sessions"
 
 
 def test_a_default_is_no_setting() -> None:
@@ -94,9 +97,8 @@ def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
     told, cursor = applied(plan, made, Location(24))
     after = view.with_copy(made, told, cursor)
     assert after.plan is None and not after.trouble and after.cursor == Location(24)
-    assert told.text == (
-        f"est. {plan.tokens_before:,} → {plan.tokens_after:,} tokens, {len(plan.changes)} blocks cleared"
-    )
+    request, count = next_request(plan), len(plan.changes)
+    assert told.text == f"next request ~{request.before:,} → ~{request.after:,} tokens, {count} blocks cleared"
     marker = Marker(after.context, after.plan, told.marks)
     cleared = [row for row in plan.changes if marker.mark(made.facts.block_message[row], row).word == "cleared"]
     assert cleared == list(plan.changes), "nothing moved: rows are what they were"
@@ -178,6 +180,23 @@ def test_the_command_line_gives_what_is_on_screen(
         assert each.plan is not None and each.plan.tokens_after == report["tokens"]["after"]
         assert len(each.plan.edits) == len(report["edits"]) and each.point == report["at"]
         assert replace(each.plan.trigger, by_hand=False) == Trigger(**report["trigger"])
+
+
+def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    view = View(open_session(SAMPLES / "coding-session.jsonl"), policy="chain")
+    plan, micro = view.plan, view.plan_of("defect-microcompact")
+    assert plan and micro and [step.policy for step in plan.steps] == ["defect-microcompact"]
+    assert plan.edits == micro.edits and not plan.summarises
+    rows = {row.policy: row for row in score_rows(view.plan_of, view.trouble_of)}
+    assert rows["chain"].request == rows["defect-microcompact"].request
+    assert rows["chain"].would == "only defect-microcompact: clears 23 of 105 results"
+    assert command_line(view).endswith("-P chain --firing-only")
+    report = planned_by(command_line(view), capsys)
+    assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
+    early = view.with_point(20)
+    assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in command_line(early)
+    (row,) = [row for row in score_rows(early.plan_of, early.trouble_of) if row.policy == "chain"]
+    assert row.runs is False and row.limit == "at 39.3k"
 
 
 def planned_by(command: str, capsys: pytest.CaptureFixture[str]) -> Any:

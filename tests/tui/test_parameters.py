@@ -68,7 +68,7 @@ def text_of(app: Tuner) -> str:
     ("policy", "keys", "changed"),
     [
         (MICRO, ["right"], [("keep_recent_turns", 4)]),
-        (MICRO, ["shift+right", "left"], [("keep_recent_turns", 13), ("keep_recent_turns", 12)]),
+        (MICRO, ["shift+right", "left"], [("keep_recent_turns", 6), ("keep_recent_turns", 5)]),
         (MICRO, ["down", "right", "backspace"], [("min_clear_tokens", 768), ("min_clear_tokens", 512)]),
         (MICRO, ["down", "=", "2", "k", "enter"], [("min_clear_tokens", 2_000)]),
         (MICRO, ["down", "enter", "2", "k", "enter"], [("min_clear_tokens", 2_000)]),
@@ -77,7 +77,8 @@ def text_of(app: Tuner) -> str:
         (MICRO, ["=", "9", "9", "9", "9", "enter"], []),
         (MICRO, ["down", "7", "7"], []),
         (MICRO, ["down", "=", "7", "down"], [("min_clear_tokens", 7)]),
-        (MICRO, ["=", "7", "right"], [("keep_recent_turns", 7), ("keep_recent_turns", 8)]),
+        (MICRO, ["=", "4", "right"], [("keep_recent_turns", 4), ("keep_recent_turns", 5)]),
+        (MICRO, ["=", "9", "right", "left"], [("keep_recent_turns", 9), ("keep_recent_turns", 8)]),
         (MICRO, ["=", "0", "right"], []),
         (MICRO, ["=", "right"], [("keep_recent_turns", 4)]),
         (MICRO, ["down", "down", "=", "5", "5", "%", "enter"], [("microcompact_ratio", 0.55)]),
@@ -86,7 +87,15 @@ def text_of(app: Tuner) -> str:
     ],
     ids=[
         *("step", "ten", "default", "typed", "typed after enter", "corrected", "cancelled", "refused", "no entry"),
-        *("taken by another key", "taken, then stepped", "refused, not stepped", "nothing typed", "ratio", "derived"),
+        *(
+            "taken by another key",
+            "taken, then stepped",
+            "beyond the slider",
+            "refused, not stepped",
+            "nothing typed",
+            "ratio",
+            "derived",
+        ),
         "switch",
     ],
 )

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context_tui.compaction.next_request import NextRequest
 from context_tui.policies.parameters import Parameter, parameters_in, params_for, value_of
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
+from context_tui.tokens.believed import Believed
+from context_tui.tokens.measured import measured
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
 from context_tui.tui.widgets.outcome import Outcome, difference, does, outcome_of, result_parts, trigger_parts
@@ -42,12 +45,12 @@ def test_steps_move_and_come_to_an_end(given: tuple[Scale, int | None], data: st
     after = scale.next(value, steps)
     assert scale.low <= after <= scale.high and isinstance(after, int)
     if steps > 0:
-        assert after > value or value == scale.high
+        assert after <= max(value, scale.reach) and (after > value or value >= scale.reach)
     else:
         assert after < value or value == scale.low
-    while scale.rungs and value < scale.high:
+    while scale.rungs and value < scale.reach:
         value = int(scale.next(value, 10))
-    assert not scale.rungs or value == scale.high
+    assert not scale.rungs or value >= scale.reach
 
 
 @given(scales(), st.data(), st.integers(0, 60))
@@ -81,9 +84,45 @@ def test_curve_values_ascend_and_are_allowed(given: tuple[Scale, int | None], co
 def test_token_steps_are_round_and_meet_the_default() -> None:
     scale = scale_of(0, 1_000_000, 512, 6_000, "tokens")
     assert [scale.next(512, steps) for steps in (1, 2, -1, -2)] == [768, 1_024, 384, 256]
-    budget = scale_of(1, 10_000_000, 160_000, 200_000, "tokens")
-    assert [budget.next(160_000, steps) for steps in (1, 2, -1, 10)] == [200_000, 300_000, 150_000, 3_000_000]
+    budget = scale_of(1, 10_000_000, 160_000, 1_000_000, "tokens")
+    assert [budget.next(160_000, steps) for steps in (1, 2, -1, 10)] == [200_000, 300_000, 150_000, 1_000_000]
     assert budget.next(155_555, 1) == 160_000
+
+
+def test_a_slider_ends_where_nothing_changes_and_what_is_beyond_can_be_typed() -> None:
+    turns = scale_of(1, 1_000, 3, 10, "turns")
+    assert turns.reach == 10 and turns.next(10, 1) == 10 and turns.next(4, 10) == 10
+    assert turns.next(500, 1) == 500 and turns.next(500, -1) == 499, "typed"
+    assert turns.spread(60) == list(range(1, 11))
+    assert scale_of(1, 1_000, 3, 1, "turns").reach == 3, "the default has a place"
+    assert scale_of(0, 100, 70, 100, "%").reach == 100
+    results = scale_of(0, 1_000_000, 512, 6_000, "tokens")
+    assert results.reach == 6_144 and results.next(6_144, 1) == 6_144
+
+
+def test_sliders_end_where_nothing_changes_in_this_context() -> None:
+    session = sample(10, 3)
+    context = session.context_at()
+    state = runtime_state_of(context, session.window, len(session))
+    ends = {
+        each.name: each.scale.reach
+        for policy in POLICIES.values()
+        for each in parameters_in(policy, policy.Params(), context, state)
+        if each.scale is not None
+    }
+    turns = len(measured(context).turn_starts)
+    assert turns > 3 and ends["keep_recent_turns"] == turns
+    assert ends["keep_recent"] == len(measured(context).results.block)
+    assert ends["preserve_tail"] == ends["min_keep"] == len(context)
+    assert ends["context_budget"] == ends["threshold"] == session.window.tokens
+    assert ends["threshold_pct"] == 100 and ends["microcompact_ratio"] == 1.0
+    assert ends["summary_max_tokens"] == 100_000
+    policy = POLICIES["defect-microcompact"]
+    beyond = [
+        policy.plan(context, params_for(policy, {"keep_recent_turns": value}), state)
+        for value in (turns, turns + 1, 500)
+    ]
+    assert len({plan.tokens_after for plan in beyond}) == 1
 
 
 def test_counts_step_by_one_and_ratios_by_a_hundredth() -> None:
@@ -210,7 +249,18 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
 
 def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
     """The outcome of the picture."""
-    return Outcome({"clears": results} if results else {}, 61, cut, 100, 118_900, after, fires)
+    request = NextRequest(Believed(118_000, 900), 118_900 - after, waits=bool(cut))
+    return Outcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
+
+
+@pytest.mark.parametrize("policy", ["defect-microcompact", "koda-microcompact", "defect-compact", "chain"])
+def test_a_curve_is_of_next_requests(policy: str) -> None:
+    made = outcome_of(plan(sample(), policy, force=True))
+    assert made.requests([made.left]) == [made.request.after], "at the setting of the plan it is what the plan says"
+    assert made.requests([made.total, 0]) == [made.request.before, 0]
+    assert made.requests([made.left, made.left + 100, made.total]) == sorted(
+        made.requests([made.total, made.left, made.left + 100])
+    )
 
 
 def test_each_thing_that_is_done_to_results_is_counted() -> None:
@@ -225,8 +275,12 @@ def text(parts: list[list[Run]]) -> str:
 
 
 def test_the_result_reads_as_in_the_picture() -> None:
-    assert text(result_parts(outcome())) == "clears 14 of 61 results   est. 118,900 → 79,876   (−39,024, 33 %)"
-    assert "summarises 88 of 100 messages   est. 118,900 → 79,876 + summary" in text(result_parts(outcome(0, 88)))
+    words = "clears 14 of 61 results   next request ~118,900 → ~79,876   (−39,024, −33 %)"
+    assert text(result_parts(outcome())) == words
+    summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
+    assert summarised in text(result_parts(outcome(0, 88)))
+    recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(Believed(5_000, 0), -40), True)
+    assert text(result_parts(recorded)) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
     assert text(result_parts(outcome(0))) == "changes nothing: no reason given"
 
 

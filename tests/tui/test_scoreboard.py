@@ -8,12 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
+from context_tui.tokens.believed import Believed
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
-from context_tui.tui.widgets.scoreboard import Scoreboard, ScoreRow, columns_for, heading, score_line, score_rows
+from context_tui.tui.widgets.scoreboard import (
+    Scoreboard,
+    ScoreRow,
+    columns_for,
+    heading,
+    score_line,
+    score_row,
+    score_rows,
+)
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
@@ -43,24 +53,83 @@ def test_a_line_for_every_policy_from_its_plan() -> None:
     assert list(rows) == list(POLICIES)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
-    assert made and (micro.before, micro.after) == (made.tokens_before, made.tokens_after)
-    assert micro.does == "clears 9 of 29 results" and not micro.waits and micro.fires is False
-    assert rows["defect-compact"].waits and rows["manual"].fires is None and not rows["manual"].does
+    assert made and micro.request == next_request(made) and not micro.request.waits
+    assert micro.would == "if forced: clears 9 of 29 results" and micro.runs is False
+    compact, manual = rows["defect-compact"], rows["manual"]
+    assert compact.request and compact.request.waits and manual.run_words == "by hand" and not manual.changes
 
 
-def test_what_has_no_plan_says_why() -> None:
-    rows = score_rows({**PLANS, "chain": None}.get, {"chain": "chain: no policies are named"}.__getitem__)
-    assert rows[-1].trouble == "chain: no policies are named" and rows[-1].policy == "chain"
+def test_what_does_not_run_says_its_limit() -> None:
+    words = {row.policy: row.run_words for row in score_rows(PLANS.get)}
+    assert words["defect-microcompact"] == "no (at 120k)" and words["agent-sdk-prune"] == "no (at 112k)"
+    assert words["koda-microcompact"] == "yes" and words["manual"] == "by hand"
+    idle = plan(SESSION, "koda-microcompact", at=len(SESSION) - 8, idle_seconds=5, force=True)
+    assert score_row(idle).run_words == "no (at 300 s)"
+
+
+def chain_at(window: int) -> ScoreRow:
+    """The row of a chain in a window of so many tokens."""
+    return score_row(plan(SESSION, "chain", window=window, force=True, firing_only=True))
+
+
+def test_a_chain_says_which_of_its_policies_run_here_and_what_they_leave() -> None:
+    (none, one) = chain_at(500_000), chain_at(70_000)
+    assert none.runs is False and none.would.startswith("if forced: clears 9 of 29 results, summarises ")
+    assert one.runs and one.would == "only defect-microcompact: clears 9 of 29 results"
+    micro = plan(SESSION, "defect-microcompact")
+    assert one.request == next_request(micro), "what the one that runs leaves"
+    all_run = chain_at(15_000)
+    assert all_run.runs and all_run.would.startswith("clears 9 of 29 results, summarises ")
+    told = score_row(plan(SESSION, "chain", window=70_000))
+    assert "; if forced: summarises " in told.would, "planned all the same"
+
+
+def drawn_at(width: int, *rows: ScoreRow) -> list[str]:
+    """The lines of the board in so many cells."""
+    columns = columns_for(rows, width)
+    lines = [heading(columns, width), *(score_line(n, row, False, columns, width) for n, row in enumerate(rows, 1))]
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -> None:
+    micro = ScoreRow(
+        "microcompact", True, "", "clears 23 of 105 results", True, NextRequest(Believed(58_472, 120), 23_580)
+    )
+    prune = ScoreRow(
+        "prune", False, "at 112k", "if forced: truncates 26", True, NextRequest(Believed(58_472, 0), 16_000, waits=True)
+    )
+    assert drawn_at(100, micro, prune) == [
+        "   policy        would it run  what it would do          next request",
+        " 1 microcompact  yes           clears 23 of 105 results  ~58.6k → ~35.0k            −40 %",
+        " 2 prune         no (at 112k)  if forced: truncates 26    58.5k → ~42.5k + summary  −27 %",
+    ]
+    assert drawn_at(60, micro, prune) == [
+        "   policy        would it run  next request",
+        " 1 microcompact  yes           ~58.6k → ~35.0k   −40 %",
+        " 2 prune         no (at 112k)   58.5k → ~42.5k+  −27 %",
+    ]
+    assert drawn_at(38, micro, prune) == [
+        "   policy        run  next request",
+        " 1 microcompact  yes   ~35.0k   −40 %",
+        " 2 prune         no    ~42.5k+  −27 %",
+    ]
 
 
 ROWS = st.builds(
     ScoreRow,
     st.sampled_from(list(POLICIES)),
     st.sampled_from([True, False, None]),
-    st.sampled_from(["", "clears 9 of 29 results", "clears 9 of 29 results, summarises 44 of 68 messages"]),
-    st.integers(0, 10_000_000),
-    st.integers(0, 10_000_000),
+    st.sampled_from(["", "at 112k"]),
+    st.sampled_from(["changes nothing", "clears 9 of 29 results", "if forced: summarises 44 of 68 messages"]),
     st.booleans(),
+    st.none()
+    | st.builds(
+        NextRequest,
+        st.builds(Believed, st.none() | st.integers(0, 10_000_000), st.integers(0, 10_000_000)),
+        st.integers(-1_000, 10_000_000),
+        st.integers(0, 10_000),
+        st.booleans(),
+    ),
     st.sampled_from(["", "chain: no policies are named"]),
 )
 
@@ -121,7 +190,7 @@ def test_snapshot_80_ascii(snap_compare: Any) -> None:
 
 
 def test_snapshot_44(snap_compare: Any) -> None:
-    """As a side bar: name, fires, less."""
+    """As a side bar: name, whether it would run, the next request."""
     assert snap_compare(Scores(), terminal_size=(44, 9))
 
 

@@ -1,4 +1,4 @@
-"""The curve of one setting: tokens after over its range, with the current value marked."""
+"""The curve of one setting: the next request over its range, with the current value marked."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def curve_lines(
             glyph = LEVELS[min(eighths - base, 8) - 1] if eighths > base else " "
             runs.append((glyph * step, f"bold {HUE}" if column == here else MUTED))
         lines.append(clip(runs, width))
-    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width, f"{low} to {high}"))
+    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width, f"~{low} to ~{high}"))
     return lines
 
 
@@ -71,7 +71,7 @@ def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int,
     right = last if at + len(mark) + len(last) < span else ""
     runs: list[Run] = [(" " * label, ""), (left.ljust(at), MUTED), (mark, f"{BOLD} {HUE}")]
     runs = [*pad(runs, label + span - len(right)), (right, MUTED)]
-    units = (f"  est. {tokens} tokens after", "  est. tokens after", "")
+    units = (f"  next request {tokens}", "  next request", "")
     return clip([*runs, (next(unit for unit in units if cells(runs) + len(unit) <= width or not unit), MUTED)], width)
 
 
@@ -89,7 +89,7 @@ class CurveView(Widget):
         self._current: Any = None
 
     def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any) -> None:
-        """Draw tokens after for these values of a setting."""
+        """Draw the next requests, in tokens, for these values of a setting."""
         self.name_shown, self._values, self._tokens, self._current = name, values, tokens, current
         self.refresh()
 

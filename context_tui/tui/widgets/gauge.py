@@ -54,7 +54,7 @@ class Level:
 
     @property
     def used(self) -> int:
-        """What the bar shows."""
+        """What the bar shows: what was recorded, else the estimate with what is not in the file."""
         return self.estimated + (self.not_in_file or 0) if self.recorded is None else self.recorded
 
 
@@ -123,8 +123,10 @@ def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -
     size = window_size(level.window) if others else f"{level.window.tokens:,}"
     short = detail >= 2
     if level.recorded is None:
-        estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.estimated:,}", BOLD)]
+        estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.used:,}", BOLD)]
         estimate.append((f" of {size}", MUTED))
+        if level.not_in_file and not short:
+            estimate.append((f", {level.not_in_file:,} not in file", MUTED))
         if detail < 3 and level.ever:
             estimate.append(("   nothing recorded" if not short else "  none rec.", MUTED))
         return estimate

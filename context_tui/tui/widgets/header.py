@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -16,7 +17,7 @@ from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, recorded_usage
+from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
 from context_tui.tui.widgets.gauge import Level, gauge, numbers
@@ -34,31 +35,61 @@ def window_text(window: Window, width: int) -> str:
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
+class Counts(NamedTuple):
+    """How many messages and turns there are."""
+
+    messages: int
+    turns: int
+
+
+def within_text(here: Counts, room: int) -> str:
+    """How much is in the context, in *room* cells where that can be."""
+    messages, turns = plural(here.messages, "message"), plural(here.turns, "turn")
+    forms = (f"in context: {messages}, {turns}", f"in context: {messages}", messages)
+    return next((form for form in forms if len(form) <= room), messages)
+
+
+def file_text(here: Counts, file: Counts, width: int) -> str:
+    """What the file holds where that is not what is in the context; shorter on a line of few cells."""
+    named = zip(("message", "turn"), here, file, strict=True)
+    more = [plural(holds, what) for what, has, holds in named if has != holds]
+    return f"(file: {', '.join(more[-1:] if width < 120 else more)})" if more else ""
+
+
 def title_line(
-    session: Session, window: Window, turns: int, requests: int, at: int, width: int, progress: float = 1.0
+    session: Session,
+    window: Window,
+    here: Counts,
+    file: Counts,
+    requests: int,
+    at: int,
+    width: int,
+    progress: float = 1.0,
 ) -> list[Run]:
-    """What is open, with counts; the point at the right edge, or how much was read of what is not read to its end."""
-    info = session.info
+    """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
+    read of what is not read to its end.
+    """
+    info, facts, more = session.info, session.facts, file_text(here, file, width)
     name = visible(PurePath(info.path).name) or info.title or "session"
-    named = f"{name}#{info.id}" if info.id else name
-    ranks: list[tuple[int, Run]] = [
-        (9, (safe(named, max(12, width // 3)), BOLD)),
-        (5, (safe(info.format, 24), MUTED)),
-        (6, (safe(session.facts.model or "", 32), HUE)),
-        (7, (" " + plural(len(session), "message"), "")),
-        (3, (plural(turns, "turn"), MUTED)),
-        (2, (plural(requests, "request"), MUTED)),
-        (8, (window_text(window, width), WARN)),
-    ]
-    if left := len(session.facts.branches):
-        ranks.insert(-1, (4, (plural(left, "rewound branch", "rewound branches"), MUTED)))
-    if problems := len(session.facts.problems):
-        ranks.insert(4, (8, (plural(problems, "problem"), WARN)))
-    if session.origin:
-        ranks.insert(1, (4, (f"compacted by {safe(session.origin, 24)}", GOOD)))
+    named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
+    problems = plural(len(facts.problems), "problem") if facts.problems else ""
+    guessed = window_text(window, width)
     end: Run = ("at the end", "") if progress >= 1 else (f"{progress:.0%} read", f"bold {WARN}")
-    point: list[Run] = [end] if at >= len(session) else [(f"before #{at:,}", f"bold {WARN}")]
-    return spread([part for part in ranks if part[1][0].strip()], point, width)
+    point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
+    around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, point[0]) if text)
+    ranks: list[tuple[int, Run]] = [
+        (10, (named, BOLD)),
+        (4, (f"compacted by {safe(session.origin, 24)}" if session.origin else "", GOOD)),
+        (3, (safe(info.format, 24), MUTED)),
+        (5, (safe(facts.model or "", 32), HUE)),
+        (7, (" " + within_text(here, width - around - 1), "")),
+        (6, (more, MUTED)),
+        (8, (problems, WARN)),
+        (2, (f"{plural(requests, 'request')}{' in the file' if more else ''}", MUTED)),
+        (4, (plural(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
+        (8, (guessed, WARN)),
+    ]
+    return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
 class HeaderBar(Widget):
@@ -79,6 +110,7 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._recorded = Recorded((), ())
         self._turns = 0
+        self._here = Counts(0, 0)
         self._at = 0
         self._progress = 1.0
         self._level: Level | None = None
@@ -105,10 +137,11 @@ class HeaderBar(Widget):
             self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
         usage = recorded_usage(context)
         self._at, self._parts, self._progress = context.at, parts, progress
+        self._here = Counts(len(context), len(measured(context).turn_starts))
         self._level = Level(
             usage.context if usage else None,
             measured(context).total + in_file(session.facts),
-            (parts or {}).get("not_in_file") or None,
+            not_in_file(context),
             session.window_at(context.at),
             fit,
             bool(self._recorded.tokens),
@@ -132,8 +165,9 @@ class HeaderBar(Widget):
         if session is None or level is None or not width:
             return Content("")
         size, beside_line, beside_gauge = self._layout(level, width)
-        requests, at = len(self._recorded.tokens), self._at
-        top = title_line(session, level.window, self._turns, requests, at, width, self._progress)
+        file = Counts(len(session), self._turns)
+        requests = len(self._recorded.tokens)
+        top = title_line(session, level.window, self._here, file, requests, self._at, width, self._progress)
         middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
         middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
         bottom = gauge(level, self._parts, size, self.ascii) if size else []

@@ -1,51 +1,51 @@
-"""What a plan comes to, in words: the result, the trigger, and the difference from the setting before.
+"""What a plan comes to, in words: the next request, the trigger, and the difference from the setting before.
 
-Pure, without Textual. All tokens here are estimates (``bytes/4``) and are called so.
+Pure, without Textual. A ``~`` stands before a size that is an estimate, or recorded only in part.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from context_tui.compaction.changes import AlikeChanges
+from context_tui.compaction.next_request import Known, NextRequest, next_request
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
 from context_tui.tui.text import plural
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, percent, safe
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, in_short, percent, safe
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, estimated
-    tokens.
+    """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, and the
+    next request. ``total`` and ``left`` are the tokens of the context without and with it (``bytes/4``).
     """
 
     results: dict[str, int]
     all_results: int
     cut: int
     messages: int
-    before: int
-    after: int
+    request: NextRequest
     fires: bool
     reason: str = ""
     summarises: bool = True
     others: int = 0
     notes: int = 0
+    total: int = 0
+    left: int = 0
 
-    @property
-    def saved(self) -> int:
-        """Estimated tokens that would be gone."""
-        return self.before - self.after
-
-    @property
-    def share(self) -> float:
-        """The part of the context that would be gone."""
-        return self.saved / self.before if self.before else 0.0
+    def requests(self, left: Sequence[int]) -> list[int]:
+        """The next requests for other sizes of what is left, as a curve has them; none stays none, which is 0."""
+        gone, request = self.total - self.left, self.request
+        factor = (request.goes - request.comes) / gone if gone else 1.0  # a policy's own estimator differs by that
+        return [max(round(request.before - (self.total - each) * factor), 0) if each else 0 for each in left]
 
 
 _VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
@@ -68,13 +68,14 @@ def outcome_of(plan: Plan) -> Outcome:
             len(measured(plan.context).results.block),
             plan.messages_dropped,
             len(plan.context),
-            plan.tokens_before,
-            plan.tokens_after,
+            next_request(plan),
             plan.trigger.fires,
             plan.reason,
             plan.summarises,
             len(rows) - len(results),
             sum(1 for each in plan.inserts if not each.summary),
+            plan.tokens_before,
+            plan.tokens_after,
         )
     return found
 
@@ -96,15 +97,62 @@ def does(outcome: Outcome) -> str:
 
 
 def result_parts(outcome: Outcome) -> list[list[Run]]:
-    """The result in parts that stay together: what it does, tokens before and after, what is saved."""
+    """The result in parts that stay together: what it does, the next request without and with it, what is saved."""
     if not does(outcome):
         return [[("changes nothing: ", WARN), (outcome.reason or "no reason given", "")]]
-    waiting = " + summary" if outcome.cut and outcome.summarises else ""
+    request = outcome.request
+    before, after = f"{sign(request)}{request.before:,}", f"~{request.after:,}"
+    waiting = " + summary" if request.waits else ""
     return [
         [(does(outcome), BOLD)],
-        [("est. ", MUTED), (f"{outcome.before:,} → ", ""), (f"{outcome.after:,}", BOLD), (waiting, MUTED)],
-        [(f"(−{outcome.saved:,}, {percent(outcome.share)})", GOOD)],
+        [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)],
+        [(f"({signed(request.after - request.before)}, {less(request)})", GOOD if request.share else WARN)],
     ]
+
+
+def sign(request: NextRequest) -> str:
+    """What stands before the size of the request without the plan: nothing where all of it was recorded."""
+    return "" if request.before_known is Known.RECORDED else "~"
+
+
+def signed(tokens: int) -> str:
+    """A difference with its sign."""
+    return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
+
+
+def less(request: NextRequest) -> str:
+    """By what share the request shrinks, or grows: ``−40 %``."""
+    more = request.after - request.before
+    if more > 0 and request.before:
+        return f"+{percent(more / request.before)}"
+    return f"−{percent(request.share)}" if request.share else "0 %"
+
+
+def limit_words(trigger: Trigger) -> str:
+    """The limit that a trigger goes by: ``at 112k``, ``at 300 s``; nothing where it has none."""
+    if trigger.threshold is None:
+        return ""
+    return f"at {in_short(trigger.threshold) if trigger.unit == 'tokens' else f'{trigger.threshold:,} s'}"
+
+
+def would_do(plan: Plan) -> str:
+    """What a plan would do here, empty for nothing: what is done only if forced is called so, and of several policies
+    those that run are named where not all do.
+    """
+    steps = plan.steps or (plan,)
+    whole = does(outcome_of(plan))
+    if not whole or plan.trigger.by_hand:
+        return whole
+    firing = [step for step in steps if step.trigger.fires]
+    if not plan.trigger.fires or not firing:
+        return f"if forced: {whole}"
+    if len(firing) < len(steps):
+        waiting = [step for step in steps if not step.trigger.fires]
+        parts = [", ".join(filter(None, (does(outcome_of(step)) for step in each))) for each in (firing, waiting)]
+        return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
+    if len(steps) < len(POLICIES[plan.policy].runs(plan.params)):
+        return f"only {', '.join(step.policy for step in steps)}: {whole}"
+    return whole
 
 
 def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> list[list[Run]]:
@@ -140,9 +188,9 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
             count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
             gone = "summarised" if new.summarises else "dropped"
             effects.append(count if word == "result" else f"{count} {gone}")
-    tokens = new.after - old.after
+    tokens = new.request.after - old.request.after
     if tokens:
-        effects.append(f"{'+' if tokens > 0 else '−'}{plural(abs(tokens), 'token')}")
+        effects.append(f"{signed(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
     if new.fires != old.fires:
         effects.append("would fire now" if new.fires else "would no longer fire")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED

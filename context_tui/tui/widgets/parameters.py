@@ -205,8 +205,9 @@ class ParameterPanel(Widget):
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
         """Draw the curve of a setting; one that is no longer selected is ignored."""
         control = self._control(name)
-        if control and name == self.selected:
-            self.curve.show(name, values, tokens_after, control.shown(self._values[name]))
+        if control and self._outcome and name == self.selected:
+            requests = self._outcome.requests(tokens_after)
+            self.curve.show(name, values, requests, control.shown(self._values[name]))
 
     def on_resize(self, event: events.Resize) -> None:
         """Side by side where there is room for it."""

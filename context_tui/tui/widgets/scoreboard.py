@@ -1,7 +1,8 @@
-"""All policies at their settings, one row each: does it fire, what would it do, what would be left."""
+"""All policies at their settings, one row each: would it run, what would it do, what would the next request be."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,44 +13,53 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
+from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, Run, bar, content, on, pad, percent, short
-from context_tui.tui.widgets.outcome import does, outcome_of
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, bar, content, in_short, on, pad, short
+from context_tui.tui.widgets.outcome import does, less, limit_words, outcome_of, sign, would_do
 
-SHARE = 5
+SHARE = 7
+"""Cells of the share that would be gone, with the gap before it."""
 MOST_NAME = 24
 """Cells that a name has at most."""
+LEAST_WORDS = 27
+"""Cells from which on there is room to say what a policy would do."""
 DIGITS = 9
 """How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A policy's line: ``does`` in words, tokens by estimate; ``trouble`` says why there is no plan.
+    """A policy's line; ``trouble`` says why there is no plan.
 
-    ``fires`` is None where firing means nothing (by hand) or is not known yet.
+    ``runs`` is None where that means nothing (by hand) or is not known yet; ``limit`` is, in words, at what a policy
+    would run that does not, ``would`` what it would do; ``changes`` says whether that is anything.
     """
 
     policy: str
-    fires: bool | None = None
-    does: str = ""
-    before: int = 0
-    after: int = 0
-    waits: bool = False
+    runs: bool | None = None
+    limit: str = ""
+    would: str = "changes nothing"
+    changes: bool = False
+    request: NextRequest | None = None
     trouble: str = ""
 
     @property
-    def share(self) -> float:
-        """The part of the context that would be gone."""
-        return (self.before - self.after) / self.before if self.before else 0.0
+    def run_words(self) -> str:
+        """Whether its runtime would run it here."""
+        if self.runs is None:
+            return "by hand" if self.request else ""
+        return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
 def score_row(plan: Plan) -> ScoreRow:
     """The line of a plan; what it counts is kept with the plan."""
-    outcome = outcome_of(plan)
-    fires = None if plan.trigger.by_hand else outcome.fires
-    return ScoreRow(plan.policy, fires, does(outcome), outcome.before, outcome.after, plan.summarises, "")
+    outcome, trigger = outcome_of(plan), plan.trigger
+    runs = None if trigger.by_hand else trigger.fires
+    limit, changes = "" if runs else limit_words(trigger), bool(does(outcome))
+    would = would_do(plan) if changes else outcome.reason or "changes nothing"
+    return ScoreRow(plan.policy, runs, limit, would, changes, outcome.request)
 
 
 def score_rows(
@@ -66,40 +76,74 @@ def score_rows(
     return rows
 
 
+def _before(request: NextRequest | None) -> str:
+    return f"{sign(request)}{in_short(request.before)}" if request else ""
+
+
+def _after(row: ScoreRow) -> str:
+    return f"~{in_short(row.request.after)}" if row.request and row.changes else ""
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Cells of the columns; those that are 0 are left out."""
+    """Cells of the columns, each with the gap before it; those that are 0 are left out."""
 
     name: int
-    fires: int
-    does: int
+    runs: int
+    would: int
+    before: int
     after: int
     waits: int
     bar: int
 
 
+RUNS, WOULD, NEXT = "would it run", "what it would do", "next request"
+ARROW = " → "
+_NOUNS = re.compile(r" (?:results?|messages?)\b")
+"""What is left out where it is narrow: each verb has one of them."""
+SUMMARY, SUMMARY_SHORT = " + summary", "+"
+"""What follows a size to which a summary of unknown size comes."""
+
+
 def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
-    """Columns for *width* cells; where it is narrow, what it does goes first, then tokens, then whether it fires."""
+    """Columns for *width* cells; where it is narrow, first the bars go, then what a policy would do, then how large the
+    request is without it. Name, whether it would run and what the next request would be stay longest.
+    """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MOST_NAME) if rows else 0
-    room = width - 3 - name - 2 - SHARE
-    fires = 7 if room >= 7 else 0
-    after = max(11, *(len(f"{row.after:,}") + 2 for row in rows)) if rows else 11
-    after = after if room - fires >= after else 0
-    room -= fires + after
-    waits = 11 if room >= 11 + 40 else 3 if after and room >= 3 else 0
-    room -= waits
-    longest = max((len(row.does) for row in rows), default=0) + 2
-    words = min(max(longest, 16), room) if room >= 16 else 0
-    room -= words
-    return Columns(name, fires, words, after, waits, min(room - 2, 30) if room >= 12 else 0)
+    room = width - 3 - name - SHARE
+    taken: dict[str, int] = {}
+
+    def take(column: str, cells: int) -> None:
+        """Give a column so many cells, where there is that much more room."""
+        nonlocal room
+        if cells and room >= cells - taken.get(column, 0):
+            room -= cells - taken.get(column, 0)
+            taken[column] = cells
+
+    waits = any(row.request and row.request.waits for row in rows)
+    take("runs", 5)
+    take("after", max([6, *(len(_after(row)) for row in rows)]) + len(ARROW))
+    take("waits", len(SUMMARY_SHORT) if waits else 0)
+    take("before", max([6, *(len(_before(row.request)) for row in rows)]) + 2)
+    take("runs", max([len(RUNS), *(len(row.run_words) for row in rows)]) + 2)
+    longest = max([len(WOULD), *(len(row.would) for row in rows)]) + 2
+    words = room >= min(longest, LEAST_WORDS)
+    if not words or room >= min(longest, LEAST_WORDS) + len(SUMMARY) - 1:
+        take("waits", len(SUMMARY) if waits else 0)
+    take("would", min(longest, room) if words else 0)
+    take("bar", min(room, 30) if words and room >= 12 else 0)
+    return Columns(name, **{each: taken.get(each, 0) for each in ("runs", "would", "before", "after", "waits", "bar")})
 
 
 def heading(columns: Columns, width: int) -> list[Run]:
     """What stands in the columns."""
     words = "   " + "policy".ljust(columns.name)
-    words += "  fires"[: columns.fires].ljust(columns.fires) + "  effect"[: columns.does].ljust(columns.does)
-    words += "est. after".rjust(columns.after) if columns.after else ""
-    return pad([(words + " " * columns.waits + "less".rjust(SHARE + 2), MUTED)], width)
+    if columns.runs:
+        words += f"  {RUNS if columns.runs >= len(RUNS) + 2 else 'run'}".ljust(columns.runs)
+    if columns.would:
+        words += f"  {WOULD}".ljust(columns.would)
+    room = columns.before + columns.after + columns.waits + SHARE
+    return pad([(words + f"  {NEXT if room >= len(NEXT) + 2 else 'next'}", MUTED)], width)
 
 
 def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
@@ -109,20 +153,27 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
     runs.append((short(row.policy, columns.name).ljust(columns.name), BOLD if current else ""))
     if row.trouble:
         return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
-    acts = bool(row.does)
-    if columns.fires:
-        fires = {True: "  fires", False: "  –", None: ""}[row.fires]
-        runs.append((fires.ljust(columns.fires), f"bold {GOOD}" if row.fires else MUTED))
-    if columns.does:
-        runs += pad([("  ", ""), (row.does or "changes nothing", "" if acts else MUTED)], columns.does)
+    quiet = "" if row.changes else MUTED
+    if columns.runs:
+        words = row.run_words if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
+        runs.append((f"  {words}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
+    if columns.would:
+        fits = len(row.would) + 2 <= columns.would
+        runs += pad([("  ", ""), (row.would if fits else _NOUNS.sub("", row.would), quiet)], columns.would)
+    if columns.before:
+        runs.append((_before(row.request).rjust(columns.before), quiet))
     if columns.after:
-        runs.append((f"{row.after:>{columns.after},}", BOLD if acts else MUTED))
+        arrow = ARROW if columns.before and row.changes else " " * len(ARROW)
+        runs += [(arrow, ""), (_after(row).ljust(columns.after - len(ARROW)), BOLD)]
+    request = row.request
     if columns.waits:
-        words = " + summary" if columns.waits > 3 else " +s"
-        runs.append(((words if row.waits else "").ljust(columns.waits), MUTED))
-    runs.append(((f"−{percent(row.share)}" if acts else "–").rjust(SHARE + 2), GOOD if acts else MUTED))
-    if columns.bar and row.before:
-        left, gone = bar(1 - row.share, columns.bar, "━", "─")
+        mark = SUMMARY if columns.waits > len(SUMMARY_SHORT) else SUMMARY_SHORT
+        runs.append(((mark if request and request.waits else "").ljust(columns.waits), MUTED))
+    if request is None or not row.changes:
+        return pad([*runs, ("–".rjust(SHARE), MUTED)], width)
+    runs.append((less(request).rjust(SHARE), GOOD if request.share else WARN))
+    if columns.bar and request.before:
+        left, gone = bar(1 - request.share, columns.bar - 2, "━", "─")
         runs += [("  ", ""), (left, HUE if current else BOLD), (gone, MUTED)]
     return pad(runs, width)
 

@@ -1,0 +1,85 @@
+"""What the next request would be, without a plan and with it: recorded - what goes + what comes in.
+
+The part that was recorded stays recorded; all else is an estimate, and says so. What goes is estimated by the policy
+that takes it. A summary that has yet to be written is unknown, and comes on top of the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from context_tui.compaction.plan import Plan
+from context_tui.session.context import Context
+from context_tui.session.jsontext import utf8_len
+from context_tui.tokens.believed import Believed, believed
+from context_tui.tokens.estimators import tokens_of_bytes
+from context_tui.tokens.recorded import in_file, not_in_file
+
+
+class Known(StrEnum):
+    """How a size is known."""
+
+    RECORDED = "recorded"
+    PARTLY = "recorded + estimate"
+    ESTIMATED = "estimate"
+
+
+@dataclass(frozen=True)
+class NextRequest:
+    """Sizes in tokens.
+
+    ``now`` is the request without the plan: recorded of the last request of this context, and estimated of what came
+    after it. ``goes`` is an estimate by ``estimator``, less what stands in its place; ``comes`` one of the messages
+    that are put in, with the summary where that is written. ``waits`` says that it is not: its size is unknown.
+    """
+
+    now: Believed
+    goes: int = 0
+    comes: int = 0
+    waits: bool = False
+    estimator: str = "bytes/4"
+
+    @property
+    def before(self) -> int:
+        """The request without the plan."""
+        return self.now.tokens
+
+    @property
+    def before_known(self) -> Known:
+        """How the request without the plan is known."""
+        if self.now.recorded is None:
+            return Known.ESTIMATED
+        return Known.PARTLY if self.now.estimated else Known.RECORDED
+
+    @property
+    def after(self) -> int:
+        """The request with the plan, an estimate; without the summary while that is unknown."""
+        return max(self.before - self.goes + self.comes, 0)
+
+    @property
+    def share(self) -> float:
+        """The part of the request that would be gone, 0 to 1; 0 too where it would grow."""
+        return max(self.before - self.after, 0) / self.before if self.before else 0.0
+
+
+def size_now(context: Context) -> Believed:
+    """The next request as things are: recorded and appended; where nothing was recorded in this context, an estimate of
+    it, of the system prompt and tools in the file, and of what the session's first request had besides.
+    """
+    size = believed(context)
+    if size.recorded is not None:
+        return size
+    return Believed(None, size.estimated + in_file(context.facts) + (not_in_file(context) or 0))
+
+
+def next_request(plan: Plan, summary: str | None = None) -> NextRequest:
+    """The next request of the session if *plan* were carried out.
+
+    Args:
+        summary: its text, for a plan that summarises, where it is written already.
+    """
+    comes, waits = plan.tokens_in, plan.summarises and summary is None
+    if summary is not None:
+        comes += sum(tokens_of_bytes(utf8_len(each.text(summary))) for each in plan.inserts if each.summary)
+    return NextRequest(size_now(plan.context), plan.tokens_out, comes, waits, plan.estimator)

@@ -1,0 +1,182 @@
+"""What the next request would be: recorded - what goes + what comes in, checked against what recordings show."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.compaction.next_request import Known, NextRequest, next_request, size_now
+from context_tui.policies.registry import POLICIES
+from context_tui.session.context import Context, context_at
+from context_tui.session.facts import Compaction
+from context_tui.session.session import Session
+from context_tui.tokens.believed import Believed
+from context_tui.tokens.estimators import ESTIMATORS, context_tokens
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import in_file
+from tests.formats.recordings import Recording, call, conversations, result, text, usage
+from tests.test_plans import plans
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+AUTOMATIC = sorted(set(POLICIES) - {"manual", "chain"})
+
+
+@fixtures
+@given(recording=conversations(), data=st.data())
+def test_it_adds_up_for_any_plan_at_any_point(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
+    session = recording.open(tmp_path)
+    plan = data.draw(plans(session, data.draw(st.none() | st.integers(0, len(session)))))
+    for summary in (None, "", "The summary."):
+        request = next_request(plan, summary)
+        assert request.before == request.now.tokens and request.comes >= plan.tokens_in
+        assert request.after == max(request.before - request.goes + request.comes, 0)
+        assert 0.0 <= request.share <= 1.0
+        assert request.waits == (plan.summarises and summary is None)
+        assert plan.tokens_before - request.goes + plan.tokens_in == plan.tokens_after
+    written = next_request(plan, "The summary.")
+    left = ct.tokens.estimate(ct.apply(session, plan, "The summary.")) or 0
+    if plan.changed:
+        assert written.goes - written.comes == plan.tokens_before - left, "what goes is what applying it takes away"
+
+
+@fixtures
+@given(recording=conversations(compactions=False))
+def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recording) -> None:
+    session = recording.open(tmp_path)
+    facts = session.facts
+    for at in range(len(session) + 1):
+        context = session.context_at(at)
+        request, row = NextRequest(size_now(context)), bisect_left(facts.request_message, at) - 1
+        if row < 0:
+            assert request.now == Believed(None, measured(context).total + in_file(facts))
+            assert request.before_known is Known.ESTIMATED
+        else:
+            since = sum(ct.tokens.estimate(session.message(m)) or 0 for m in range(facts.request_message[row], at))
+            assert request.now == Believed(facts.requests[row].context, since)
+            assert request.before_known is (Known.PARTLY if since else Known.RECORDED)
+
+
+@given(
+    now=st.builds(Believed, st.none() | st.integers(0, 10**6), st.integers(0, 10**6)),
+    goes=st.lists(st.integers(-1_000, 10**6), min_size=2),
+    comes=st.integers(0, 10**5),
+)
+def test_the_more_goes_the_less_is_left(now: Believed, goes: list[int], comes: int) -> None:
+    requests = [NextRequest(now, each, comes) for each in sorted(goes)]
+    for less, more in pairwise(requests):
+        assert more.after <= less.after and more.share >= less.share
+    assert all(each.after >= 0 and 0 <= each.share <= 1 for each in requests)
+
+
+@fixtures
+@given(recording=conversations(), name=st.sampled_from(AUTOMATIC))
+def test_what_goes_is_estimated_by_the_policy_that_takes_it(tmp_path: Path, recording: Recording, name: str) -> None:
+    session = recording.open(tmp_path)
+    plan = ct.plan(session, name, force=True)
+    request = next_request(plan)
+    assert request.estimator == ("bytes/3.5" if name.startswith("koda") and plan.changed else "bytes/4")
+    if not plan.dropped:
+        estimator = ESTIMATORS[request.estimator]
+        assert request.goes == context_tokens(plan.context, estimator) - context_tokens(plan.after(), estimator)
+
+
+@fixtures
+@given(recording=conversations(), second=st.sampled_from(AUTOMATIC[:-1]))
+def test_of_a_chain_all_goes_that_its_policies_take(tmp_path: Path, recording: Recording, second: str) -> None:
+    session = recording.open(tmp_path)
+    first = "koda-microcompact" if second == "agent-sdk-prune" else "agent-sdk-prune"
+    chain = ct.plan(session, "chain", policies=f"{first},{second}", force=True)
+    goes = [next_request(step).goes for step in chain.steps]
+    assert next_request(chain).goes == sum(goes) and next_request(chain).now == size_now(chain.context)
+
+
+def small(folder: Path) -> Session:
+    """A session of 15,681 recorded tokens, of which the file holds about a tenth."""
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(call("t0"), use=usage(14_105))
+    recording.results(result("t0", "y" * 4_000))
+    recording.user("and now?")
+    recording.assistant(call("t1"), use=usage(15_681))
+    recording.results(result("t1", "z" * 400))
+    return recording.open(folder)
+
+
+def test_what_is_not_in_the_file_stays(tmp_path: Path) -> None:
+    plan = ct.plan(small(tmp_path), "manual", clear="2:0")
+    request = next_request(plan)
+    assert plan.tokens_after < plan.tokens_before * 0.5, "most of what is in the file goes"
+    assert request.now.recorded == 15_681 and request.before == 15_681 + measured(plan.context).tokens[-1] + 1
+    assert request.goes == 1_000 - 21
+    assert request.after == request.before - 979 and request.share == pytest.approx(0.062, abs=0.001)
+
+
+def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> None:
+    session = small(tmp_path)
+    marks: list[dict[str, Any]] = [{"clear": "2:0"}, {"cut": 3}, {"clear": "5:0"}]
+    for marked, summary in zip(marks, [None, "The summary.", None], strict=True):
+        plan = ct.plan(session, "manual", **marked)
+        said, copy = next_request(plan, summary), ct.apply(session, plan, summary)
+        assert size_now(copy.context_at()) == Believed(None, said.after)
+        again = ct.plan(copy, "manual", cut=1)
+        assert next_request(again).before == said.after and next_request(again).share < 0.2
+    unrecorded = ct.from_messages([session.message(message) for message in range(len(session))])
+    plan = ct.plan(unrecorded, "manual", clear="2:0")
+    assert size_now(ct.apply(unrecorded, plan).context_at()).tokens == next_request(plan).after == plan.tokens_after
+
+
+def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("x" * 400)
+    recording.assistant(text("y" * 400), use=usage(14_100))
+    recording.boundary()
+    recording.summary("z" * 4_000)
+    recording.user("x" * 40)
+    session = recording.open(tmp_path)
+    assert size_now(session.context_at()) == Believed(None, 14_000 + 1_000 + 10)
+    assert size_now(session.context_at(1)) == Believed(None, 100), "before the first request nothing is known of it"
+
+
+RECORDED = sorted((CORPUS / "claude-code").glob("cli__*compact*.jsonl"))
+
+
+def compactions(session: Session) -> Iterator[tuple[Compaction, int]]:
+    """Recorded compactions with the row of the request after each, where no other compaction comes before that."""
+    facts = session.facts
+    full = {each.message for each in facts.compactions if each.kind == "full"}
+    for each in facts.compactions:
+        row = bisect_left(facts.request_message, each.message)
+        if row < len(facts.requests) and (each.kind == "full" or each.message not in full):
+            yield each, row
+
+
+def sizes_of(context: Context, messages: range) -> int:
+    sums = measured(context)
+    return sum(sums.tokens[sums.position_of[message]] for message in messages if message in sums.position_of)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in RECORDED])
+def test_it_is_nearer_to_the_next_recorded_request_than_what_is_in_the_file(path: Path) -> None:
+    session = ct.open_session(path)
+    facts = session.facts
+    for compaction, row in compactions(session):
+        at, recorded = facts.request_message[row], facts.requests[row].context
+        before, follows = context_at(facts, compaction.message, cleared=False), session.context_at(at)
+        left = measured(follows).total
+        if compaction.kind == "micro":
+            cleared = measured(context_at(facts, compaction.message)).total
+            left = cleared + sizes_of(follows, range(compaction.message, at))
+        request = NextRequest(size_now(before), measured(before).total, left)
+        real, of_file = 1 - recorded / request.before, 1 - left / measured(before).total
+        print(f"{compaction.kind} at {compaction.message}: {request.before:,} -> {request.after:,}, was {recorded:,}")
+        assert abs(request.share - real) < 0.2
+        assert compaction.kind == "micro" or abs(request.share - real) < abs(of_file - real)

@@ -59,6 +59,7 @@ class Prepared:
 
     Attributes:
         head: the messages that will be summarised, as the runtime prepares them (before pair repair).
+        said: the same messages unprepared, without what the runtime put in: what an extract quotes.
         previous: the body of the summary that the head holds, if it holds one.
         request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
         repairs: what had to be changed so that a provider accepts the head.
@@ -66,6 +67,7 @@ class Prepared:
     """
 
     head: list[Message]
+    said: list[Message]
     previous: str | None
     request: SummaryRequest
     repairs: tuple[str, ...]
@@ -135,7 +137,7 @@ def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
     if plan.prompt.history:
         sent, repairs = repair(head)
     request = replace(request_of(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
-    return Prepared(head, previous, request, tuple(repairs), _tokens(request))
+    return Prepared(head, plan.said, previous, request, tuple(repairs), _tokens(request))
 
 
 def choose(
@@ -184,7 +186,7 @@ async def write(
     """
     if not summarizer.endpoints:
         started = time.monotonic()
-        text = extract(prepared.head, prepared.previous)
+        text = extract(prepared.said, prepared.previous)
         if prepared.masked:
             text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)

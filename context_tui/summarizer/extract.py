@@ -38,7 +38,7 @@ def extract(messages: list[Message], previous_summary: str | None = None, max_ch
     """The digest of a history.
 
     Args:
-        messages: what is to be condensed.
+        messages: what is to be condensed, without what a runtime put in.
         previous_summary: an earlier summary's body; else the one that the history itself begins with is used.
         max_chars: the most UTF-8 bytes (so at most as many characters) of the result.
 
@@ -75,7 +75,7 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
     for message in messages:
         for block in blocks_of(message):
             text = block.get("text")
-            if block.get("type") != "text" or not isinstance(text, str) or not text.strip() or block.get("injected"):
+            if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
             if text.startswith((DEFECT_SUMMARY, SDK_SUMMARY, CLAUDE_CODE_SUMMARY, LABEL)):
                 summary = text.removeprefix(DEFECT_SUMMARY).removeprefix(SDK_SUMMARY).removesuffix(SDK_SUMMARY_END)

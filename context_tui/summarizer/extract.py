@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.session.markers import begins_summary, summary_body
 from context_tui.summarizer.request import Message, blocks_of, json_text
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
@@ -72,14 +72,16 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
     typed: list[str] = []
     notes: list[str] = []
     summary = ""
-    for message in messages:
-        for block in blocks_of(message):
+    for number, message in enumerate(messages):
+        spoken = message.get("role") == "assistant"
+        for ordinal, block in enumerate(blocks_of(message)):
             text = block.get("text")
             if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
-            if text.startswith((DEFECT_SUMMARY, SDK_SUMMARY, CLAUDE_CODE_SUMMARY, LABEL)):
-                summary = text.removeprefix(DEFECT_SUMMARY).removeprefix(SDK_SUMMARY).removesuffix(SDK_SUMMARY_END)
-            elif message.get("role") == "assistant":
+            first = {"first_block": not ordinal, "first_message": not number}
+            if text.startswith(LABEL) or begins_summary(text, spoken=spoken, **first):
+                summary = summary_body(text)
+            elif spoken:
                 notes.append(text)
             elif not text.lstrip().startswith("<system-reminder>"):
                 typed.append(text)

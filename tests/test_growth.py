@@ -26,7 +26,7 @@ from context_tui.formats.claude_code import records, siblings
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader, objects_on
+from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.runtime_state import believed_at
@@ -35,6 +35,7 @@ from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, MessageFlag, Role
+from context_tui.session.jsontext import loads, loads_all, value_ranges
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
 from context_tui.tokens.breakdown import Read, wasted
@@ -295,9 +296,28 @@ def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monke
 
 def test_values_on_a_line_are_found_where_they_are() -> None:
     line = ' {"a": "é"}\t[1]  "x" '.encode()
-    assert [line[begin:end] for begin, end in objects_on(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
+    assert [line[begin:end] for begin, end in value_ranges(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
     with pytest.raises(ValueError, match="Expecting value"):
-        list(objects_on(b"{} nothing"))
+        list(value_ranges(b"{} nothing"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"n": ' + b"9" * 5_000 + b"}",
+        b'["\xff\xe9"]',
+        b'["\xed\xa0\x80"]',
+        rb'["\ud83d"]',
+        b"[NaN]",
+        '["終"]'.encode(),
+    ],
+    ids=["digits", "latin", "surrogate", "escaped", "NaN", "unicode"],
+)
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"], ids=["", "mark"])
+def test_what_reads_alone_reads_beside_another_one(value: bytes, before: bytes) -> None:
+    line = before + value + b" " + value
+    assert [line[begin:end] for begin, end in value_ranges(line)] == [value, value]
+    assert repr(loads_all(line)) == repr([loads(value)] * 2)
 
 
 # -- very long lines

@@ -5,10 +5,8 @@ That goes in short steps, whatever is there: a torn last line, several values on
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import re
 import time
 import weakref
 import zlib
@@ -19,6 +17,7 @@ from typing import BinaryIO, Generic, TypeVar
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.session.facts import Facts, Problem, RecordKind
+from context_tui.session.jsontext import value_ranges
 
 STEP = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
@@ -39,7 +38,6 @@ FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
 """Takes in a few usual lines from a place on; gives where it stopped, and how many it took."""
 FEW = 16
 """Lines that a fast path takes at most: then it is looked whether time is up."""
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def too_large(length: int) -> str:
@@ -149,33 +147,6 @@ class LineFile:
         if isinstance(self.data, mmap.mmap):
             self.data.close()
         self._close()
-
-
-def objects_on(line: bytes) -> Iterator[tuple[int, int]]:
-    """Byte ranges of the JSON values on a line that holds several, one after the other.
-
-    Raises:
-        ValueError: what stands between or behind them is not JSON.
-    """
-    text = line.decode("utf-8", "surrogateescape")
-    decoder, at, offset = json.JSONDecoder(), 0, 0
-    while True:
-        begin = _end_of_space(text, at)
-        offset += begin - at
-        if begin >= len(text):
-            return
-        try:
-            _, at = decoder.raw_decode(text, begin)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-        width = len(text[begin:at].encode("utf-8", "surrogateescape"))
-        yield offset, offset + width
-        offset += width
-
-
-def _end_of_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
 
 
 class LineReader(Generic[R]):
@@ -295,7 +266,7 @@ class LineReader(Generic[R]):
             return
         several: list[tuple[R, int, int]] = []
         try:
-            for begin, end in objects_on(line):
+            for begin, end in value_ranges(line):
                 several.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:

@@ -59,7 +59,9 @@ async def stream(
     while limits:
         limit = limits.pop(0)
         answered = False
-        decoder = anthropic.AnthropicDecoder() if endpoint.kind == "anthropic" else openai.OpenAIDecoder()
+        decoder = (anthropic.AnthropicDecoder if endpoint.kind == "anthropic" else openai.OpenAIDecoder)(
+            endpoint.redacted
+        )
         sent = await asyncio.to_thread(payload, endpoint, request, limit)  # masking a long history takes a while
         try:
             async with (
@@ -68,7 +70,7 @@ async def stream(
             ):
                 answered = True
                 if response.status_code == 200:
-                    async with aclosing(_events(response, decoder, endpoint)) as events:
+                    async with aclosing(_events(response, decoder)) as events:
                         async for event in events:
                             yield event
                     return
@@ -151,7 +153,7 @@ async def summarize_with_fallback(
     raise CallFailed(last.kind, text, last.partial)
 
 
-async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint) -> AsyncGenerator[Event, None]:
+async def _events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[Event, None]:
     """The decoded body; reading stops at the reply's own end."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
@@ -161,18 +163,14 @@ async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint
             return
         size += len(chunk)
         for event in decoder.feed(chunk):
-            yield _clean(event, endpoint)
+            yield event
         if decoder.ended:
             return
         if size > MAX_REPLY_BYTES:
             yield Failure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
             return
     for event in decoder.finish():
-        yield _clean(event, endpoint)
-
-
-def _clean(event: Event, endpoint: Endpoint) -> Event:
-    return replace(event, message=endpoint.redacted(event.message)) if isinstance(event, Failure) else event
+        yield event
 
 
 async def _read(response: httpx.Response) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 from context_tui.session.jsontext import loads
@@ -19,11 +19,15 @@ from context_tui.summarizer.reply import Event, Failure, Text, Usage
 from context_tui.summarizer.sse import Parser, ServerEvent
 
 _ANTHROPIC_TYPES = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message")
+Redact = Callable[[str], str]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Decoder(ABC):
     """Incremental decoder of one reply: ``feed`` bytes, then ``finish``.
+
+    Args:
+        redact: takes what must not be shown out of the server's words; some servers repeat the key in their errors.
 
     Attributes:
         complete: the reply's own end was seen.
@@ -33,7 +37,8 @@ class Decoder(ABC):
 
     api: ClassVar[Kind]
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Redact = str) -> None:
+        self._redact = redact
         self.complete = False
         self.ended = False
         self._parser = Parser()
@@ -129,7 +134,7 @@ class Decoder(ABC):
 
     def _fail(self, kind: str, type_: str, message: str) -> Failure:
         self.ended = True
-        return Failure(kind, type_, message)
+        return Failure(kind, self._redact(type_), self._redact(message))
 
     def _text(self, text: object, index: int = 0) -> Iterator[Text]:
         """A text event, unless there is nothing to tell; always encodable."""

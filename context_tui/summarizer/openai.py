@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
+from context_tui.summarizer.decoder import Decoder, Redact, mapping, name, number, string
 from context_tui.summarizer.reply import Event, ReplyModel, Stop, Text, Thinking, Usage
 from context_tui.summarizer.request import Message, SummaryRequest, body_text, cleaned, declared_tools, json_text
 
@@ -71,8 +71,8 @@ class OpenAIDecoder(Decoder):
 
     api = "openai"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, redact: Redact = str) -> None:
+        super().__init__(redact)
         self._model = ""
         self._refused = False
 

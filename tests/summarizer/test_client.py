@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -405,6 +406,21 @@ def test_a_connection_broken_after_the_end_does_not_matter() -> None:
         raise httpx.RemoteProtocolError("incomplete chunked read")
 
     assert call(lambda request: httpx.Response(200, content=broken()), OPENAI).text == "whole"
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_key_is_not_shown_by_an_event_that_the_end_leaves_unfinished(breaks: bool) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield openai_reply("whole").removesuffix(b"data: [DONE]\n\n")
+        yield f'data: {{"error": {{"type": "of {SECRET}", "message": "no credit left for {SECRET}"}}}}'.encode()
+        if breaks:
+            raise httpx.ReadError("reset")
+
+    seen: list[Event] = []
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body()))
+    with pytest.raises(CallFailed, match=re.escape("no credit left for [key]")) as failed:
+        asyncio.run(summarize(OPENAI, REQUEST, seen.append, transport=transport))
+    assert SECRET not in f"{seen}{failed.value}"
 
 
 def test_nothing_is_read_after_the_end() -> None:

@@ -19,6 +19,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once, removed
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
+from context_tui.session.sizes import koda_tokens_of_bytes
 from context_tui.tokens.measured import measured, once_for_messages
 
 STUB = Body.of(KODA_STUB)
@@ -39,7 +40,7 @@ class KodaMicrocompactParams(Params):
 def result_tokens(context: Context, block: int) -> int:
     """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
     body = context.replaced.get(block)
-    return (body.size if body else context.facts.text_bytes[block]) * 2 // 7
+    return koda_tokens_of_bytes(body.size if body else context.facts.text_bytes[block])
 
 
 @once_for_messages

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from context_tui.losses import losses_in
+from context_tui.session.bodies import body_text
 from context_tui.session.jsontext import compact_text
 
 Message = dict[str, Any]
@@ -70,7 +71,7 @@ def problems(messages: list[Message]) -> Pairs:
         unanswered = frozenset(call for of_id in waiting.values() for call in of_id)
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
-    last = max((message for message, entry in enumerate(messages) if blocks_of(entry)), default=0)
+    last = max((message for message, entry in enumerate(messages) if nonblank_blocks(entry)), default=0)
     calls += [call for call in open_calls if call.message != last]
     return Pairs(tuple(calls), tuple(results))
 
@@ -127,7 +128,7 @@ def content_of(message: Message) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def blocks_of(message: Message) -> list[Block]:
+def nonblank_blocks(message: Message) -> list[Block]:
     """The blocks that are not blank."""
     return [block for block in content_of(message) if isinstance(block, dict) and not _blank(block)]
 
@@ -264,14 +265,14 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[
 
 
 def _calls(message: Message) -> list[Block]:
-    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+    return [block for block in nonblank_blocks(message) if block.get("type") == "tool_use"]
 
 
 def _without_blanks(messages: list[Message], notes: Counter[str]) -> list[Message]:
     """The messages without blank texts, and without those that are nothing else; the rest are the same objects."""
     history: list[Message] = []
     for message in messages:
-        role, blocks, content = role_of(message), blocks_of(message), message.get("content")
+        role, blocks, content = role_of(message), nonblank_blocks(message), message.get("content")
         if not blocks:
             notes["empty messages left out"] += 1
         elif isinstance(content, list) and len(content) != len(blocks):
@@ -297,7 +298,7 @@ def _alternating(messages: list[Message], notes: Counter[str]) -> list[Message]:
     for _, group in groupby(messages, key=lambda message: message["role"]):
         first, *others = group
         if others:
-            blocks = [block for message in (first, *others) for block in blocks_of(message)]
+            blocks = [block for message in (first, *others) for block in nonblank_blocks(message)]
             first = {**first, "content": blocks}
             notes["messages merged with the previous one of the same role"] += len(others)
         history.append(first)
@@ -315,13 +316,13 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
     """An assistant message, and the user message that answers exactly its calls."""
     spoken: list[Block] = []
     results: list[tuple[int, Block]] = []  # with their place among the given blocks, added ones behind
-    given = blocks_of(user) if user is not None else []
+    given = nonblank_blocks(user) if user is not None else []
     unused = _queues(
         (str(block.get("tool_use_id") or ""), place)
         for place, block in enumerate(given)
         if block.get("type") == "tool_result"
     )
-    for block in blocks_of(assistant):
+    for block in nonblank_blocks(assistant):
         if block.get("type") == "tool_result":
             spoken += _as_text(block, notes)
             continue
@@ -356,7 +357,7 @@ def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> 
 
 def _with(message: Message, blocks: list[Block]) -> Message:
     """The message with these blocks; itself, when it has them already."""
-    return message if blocks == blocks_of(message) else {**message, "content": blocks}
+    return message if blocks == nonblank_blocks(message) else {**message, "content": blocks}
 
 
 def _no_result(call_id: str, notes: Counter[str]) -> Block:
@@ -370,10 +371,7 @@ def _as_text(result: Block, notes: Counter[str]) -> list[Block]:
     call_id = str(result.get("tool_use_id") or "")
     notes[BECAME_TEXT] += 1
     label = "tool error" if result.get("is_error") else "tool result"
-    body = result.get("content", "")
-    parts = body if isinstance(body, list) and all(isinstance(part, dict) for part in body) else []
-    images = [part for part in parts if part.get("type") == "image"]
-    if parts and all(part.get("type") in ("text", "image") for part in parts):
-        body = "".join(str(part.get("text") or "") for part in parts)
-    text = body if isinstance(body, str) else compact_text(body)
-    return [{"type": "text", "text": f"[{label} without its call, id {call_id}]\n{text}"}, *images]
+    body = result.get("content")
+    parts = body if isinstance(body, list) else []
+    images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
+    return [{"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_text(body)}"}, *images]

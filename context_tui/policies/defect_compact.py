@@ -10,8 +10,9 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
 from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.bodies import is_block_list
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind, is_block_list
+from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.session.session import Message
@@ -185,7 +186,7 @@ def _prepare(block: dict[str, Any]) -> dict[str, Any]:
     if body is None:
         body = ""
     if is_block_list(body):
-        body = "".join(_part(part) for part in body if isinstance(part, dict))
+        body = "".join(_part(part) for part in body)
     elif not isinstance(body, str):
         encoded = compact_json(body)
         if len(encoded) <= RESULT_LIMIT:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import begins_summary, summary_body
-from context_tui.summarizer.request import Message, blocks_of, json_text
+from context_tui.summarizer.request import Message, json_text, message_blocks
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
 LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
@@ -74,7 +74,7 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
     summary = ""
     for number, message in enumerate(messages):
         spoken = message.get("role") == "assistant"
-        for ordinal, block in enumerate(blocks_of(message)):
+        for ordinal, block in enumerate(message_blocks(message)):
             text = block.get("text")
             if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
@@ -116,7 +116,7 @@ def _size(messages: list[Message], previous_summary: str | None) -> int:
     """UTF-8 bytes of all that the history says."""
     total = utf8_len(previous_summary or "")
     for message in messages:
-        for block in blocks_of(message):
+        for block in message_blocks(message):
             for key in ("text", "thinking", "content", "input"):
                 value = block.get(key, "")
                 total += utf8_len(value) if isinstance(value, str) else utf8_len(json_text(value))

@@ -26,7 +26,8 @@ from context_tui.formats.claude_code import records, siblings
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader
+from context_tui.formats.kit.limits import LARGEST, MOST_RAW
+from context_tui.formats.kit.lines import LineReader
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.runtime_state import believed_at
@@ -365,7 +366,7 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", largest)
+        monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", largest)
         monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 300)
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
@@ -459,9 +460,8 @@ def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: 
     long = {"role": "user", "content": "x" * 3_000}
     path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
     assert not open_session(path).facts.problems
-    monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", 3_060)
-    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", 3_060)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.where for problem in session.facts.problems] == ["element 2"]
     assert "too large to read" in session.facts.problems[0].what and len(session) == 4
@@ -472,8 +472,7 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
-    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

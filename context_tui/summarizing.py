@@ -18,6 +18,7 @@ from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
+from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.masking import mask
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import httpx
 
 EXTRACT = "extract"
-KINDS = (EXTRACT, "anthropic", "openai")
+KINDS = (EXTRACT, *APIS)
 """What a summarizer can be; the first is the default."""
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.endpoint import Kind
 from context_tui.summarizer.failures import one_line
 from context_tui.summarizer.reply import Event, Failure, Text, Usage
 from context_tui.summarizer.sse import Parser, ServerEvent
@@ -32,10 +31,10 @@ class Decoder(ABC):
     Attributes:
         complete: the reply's own end was seen.
         ended: nothing that follows can matter, reading may stop.
-        api: the kind of endpoint that replies so.
+        api: the API that replies so.
     """
 
-    api: ClassVar[Kind]
+    api: ClassVar[str]
 
     def __init__(self, redact: Redact = str) -> None:
         self._redact = redact
@@ -156,8 +155,8 @@ class Decoder(ABC):
             yield merged
 
 
-def _api_of(data: dict[str, Any]) -> Kind | Literal[""]:
-    """The kind of endpoint that an object of a reply comes from, as far as it shows."""
+def _api_of(data: dict[str, Any]) -> str:
+    """The API that an object of a reply comes from, as far as it shows; nothing where it does not."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):

@@ -1,4 +1,7 @@
-"""What a policy would do to a context, compactly: changed blocks, dropped ranges of messages, and inserted ones."""
+"""The data type `Plan`: what would be done to a context. Plans are made by `policies.planning.plan_with`.
+
+It is compact: changed blocks, dropped ranges of messages, and inserted ones.
+"""
 
 from __future__ import annotations
 

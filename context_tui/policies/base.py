@@ -46,7 +46,8 @@ class Policy(Protocol):
         about: one line, the runtime first: ``koda: clear aged results``.
         runtime: the program whose rule this is; nothing for one that belongs to none.
         phases: when its runtime looks: before_call, after_tools, user_turn; none for what is done by hand.
-        trigger_only: parameters that only the trigger reads, so that they change no plan.
+        flat_curves: parameters over which tokens after stay the same: only the trigger reads them, or the request for a
+            summary.
         needs_trigger: whether its plan is empty where the trigger does not fire.
         nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
         marked: whether its parameters name messages, so that they mean nothing in another session.
@@ -57,7 +58,7 @@ class Policy(Protocol):
     runtime: ClassVar[str]
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
-    trigger_only: ClassVar[frozenset[str]]
+    flat_curves: ClassVar[frozenset[str]]
     needs_trigger: ClassVar[bool]
     nests: ClassVar[str]
     marked: ClassVar[bool]
@@ -88,7 +89,7 @@ class BasePolicy:
     """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
 
     runtime: ClassVar[str] = ""
-    trigger_only: ClassVar[frozenset[str]] = frozenset()
+    flat_curves: ClassVar[frozenset[str]] = frozenset()
     needs_trigger: ClassVar[bool] = False
     nests: ClassVar[str] = ""
     marked: ClassVar[bool] = False
@@ -96,8 +97,8 @@ class BasePolicy:
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
     ) -> list[int]:
-        """Tokens after by a plan for each value; parameters that only the trigger reads change none."""
-        if name in self.trigger_only:
+        """Tokens after by a plan for each value; one plan does for parameters with a flat curve."""
+        if name in self.flat_curves:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
@@ -116,27 +117,6 @@ class BasePolicy:
     def runs(self, params: Any) -> Sequence[str]:
         """It runs no others."""
         return ()
-
-
-def baseline_and_delta(state: RuntimeState) -> Belief:
-    """The size that a runtime believes which adds estimates to the last recorded size."""
-    recorded = state.recorded is not None
-    return Belief(
-        state.believed,
-        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
-    )
-
-
-def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
-    """The trigger of a runtime that acts when what it believes reaches *threshold* tokens."""
-    fires = state.believed >= threshold
-    says = "has reached" if fires else "is below"
-    source = "recorded baseline + estimated delta" if state.recorded else "estimated: no recorded usage in this epoch"
-    if state.rewritten:
-        source = "estimated: the recorded baseline is forgotten when something is cleared"
-    return Trigger(
-        fires, f"believed {state.believed:,} {says} {what} = {threshold:,}", state.believed, threshold, source
-    )
 
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import Code, Kept
-from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
-from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
+from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
+from context_tui.policies.defect import baseline_and_delta, believed_trigger, few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.bodies import is_block_list
 from context_tui.session.context import Context
@@ -86,7 +86,7 @@ class DefectCompact(BasePolicy):
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
     runtime: ClassVar[str] = "defect"
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """A threshold that is not set is the share of the window."""
@@ -139,7 +139,7 @@ class DefectCompact(BasePolicy):
             inserts=(SUMMARY,),
             kept=lambda position, block: why,
             prompt=PROMPT,
-            previous=previous_summary(context, cut),
+            previous=earlier_summary_row(context, cut),
         )
 
 
@@ -155,7 +155,7 @@ def boundary(sums: Measured, starts: list[int], budget: int) -> int:
     return found or starts[-1]
 
 
-def previous_summary(context: Context, cut: int) -> int:
+def earlier_summary_row(context: Context, cut: int) -> int:
     """Row of the first assistant text in the head that starts with the summary prefix, or -1."""
     position, block = _first_summary(context)
     return block if position < cut else -1

@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.tool_pairing import NO_RESULT, NO_START, Orphan, compare, problems, repair
+from context_tui.compaction.tool_pairing import (
+    NO_RESULT,
+    NO_START,
+    Orphan,
+    compare,
+    content_of,
+    problems,
+    repair,
+    repair_minimally,
+    repair_orphans,
+    unique_ids,
+)
 from context_tui.formats.kit.writing import body_as_text
 from context_tui.losses import Losses
 from context_tui.session.bodies import body_text, is_block_list
@@ -232,3 +243,26 @@ def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) 
     assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_text(body) == text
     sent = cleaned([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
     assert isinstance(sent, list) == is_block_list(body)
+
+
+@given(histories)
+def test_repairs_say_where_each_block_was(history: list[Message]) -> None:
+    named, _ = unique_ids(history)
+    found = problems(named)
+    whole = [{**message, "content": content_of(message)} for message in named]
+    for messages, sources, _ in (
+        repair_minimally(named),
+        repair_orphans(whole, (*found.orphan_calls, *found.orphan_results)),
+    ):
+        assert len(messages) == len(sources)
+        places = [place for source in sources for place in source.blocks if place]
+        assert len(set(places)) == len(places)
+        for message, source in zip(messages, sources, strict=True):
+            blocks = content_of(message)
+            assert len(blocks) == len(source.blocks)
+            for block, place in zip(blocks, source.blocks, strict=True):
+                was = content_of(named[place.message])[place.block] if place else {}
+                if block.get("type") in ("tool_use", "thinking") or block in (text("hi"), text("hello")):
+                    assert place and {**was, "id": 0} == {**block, "id": 0}
+                elif place:
+                    assert block == was or block["type"] == "tool_result"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,9 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+
+Referent = Literal["", "tools", "policies", "marks", "message"]
+"""What the values of a parameter can be names or numbers of."""
 
 
 class Params(BaseModel):
@@ -20,14 +23,23 @@ class Params(BaseModel):
 
 
 def param(
-    default: Any, about: str, unit: str, ge: float | None = None, le: float | None = None, *, of_window: bool = False
+    default: Any,
+    about: str,
+    unit: str,
+    ge: float | None = None,
+    le: float | None = None,
+    *,
+    of_window: bool = False,
+    refers_to: Referent = "",
 ) -> Any:
     """A parameter with its default, description, unit and inclusive range.
 
     Args:
         of_window: a number of tokens that is compared with the size of the whole context, not of one result.
+        refers_to: what its values are names or numbers of: ``tools`` or ``policies``, of which a list is ticked,
+            ``marks`` that are set in the timeline, or the ``message`` of a number.
     """
-    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {})}
+    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {}), "refers_to": refers_to}
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
 
 

@@ -33,7 +33,7 @@ class KodaMicrocompactParams(Params):
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
-        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools"
+        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
 
 

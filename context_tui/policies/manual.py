@@ -37,9 +37,11 @@ class ManualParams(Params):
     """What is marked: results as message:block, and a message number to cut at."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_pairs)] = param(
-        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block"
+        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
     )
-    cut: int | None = param(None, "the first message to keep; everything before it is summarised", "message", 0)
+    cut: int | None = param(
+        None, "the first message to keep; everything before it is summarised", "message", 0, refers_to="message"
+    )
 
 
 class Manual(BasePolicy):

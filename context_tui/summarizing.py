@@ -18,6 +18,7 @@ from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
+from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.masking import mask
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     import httpx
 
 EXTRACT = "extract"
-KINDS = (EXTRACT, "anthropic", "openai")
+KINDS = (EXTRACT, *APIS)
 """What a summarizer can be; the first is the default."""
 
 
@@ -59,6 +60,7 @@ class Prepared:
 
     Attributes:
         head: the messages that will be summarised, as the runtime prepares them (before pair repair).
+        said: the same messages unprepared, without what the runtime put in: what an extract quotes.
         previous: the body of the summary that the head holds, if it holds one.
         request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
         repairs: what had to be changed so that a provider accepts the head.
@@ -66,6 +68,7 @@ class Prepared:
     """
 
     head: list[Message]
+    said: list[Message]
     previous: str | None
     request: SummaryRequest
     repairs: tuple[str, ...]
@@ -135,7 +138,7 @@ def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
     if plan.prompt.history:
         sent, repairs = repair(head)
     request = replace(request_of(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
-    return Prepared(head, previous, request, tuple(repairs), _tokens(request))
+    return Prepared(head, plan.said, previous, request, tuple(repairs), _tokens(request))
 
 
 def choose(
@@ -184,7 +187,7 @@ async def write(
     """
     if not summarizer.endpoints:
         started = time.monotonic()
-        text = extract(prepared.head, prepared.previous)
+        text = extract(prepared.said, prepared.previous)
         if prepared.masked:
             text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)

@@ -10,6 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
+from context_tui.compaction.exportable import exportable
 from context_tui.exporting import ExportError, export, writable_formats
 from context_tui.formats.registry import FORMATS
 from context_tui.losses import Losses
@@ -227,3 +228,21 @@ def test_nothing_to_write_says_what_to_do(tmp_path: Path) -> None:
     session = ct.from_messages([{"role": "assistant", "content": [thinking("hm")]}])
     with pytest.raises(ExportError, match=r"no messages to write \(.*: 1.*\); choose another point or policy"):
         export(session, tmp_path / "out.json", "anthropic")
+
+
+def test_blocks_that_are_one_object_stay_apart(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("start")
+    recording.assistant(text("done"))
+    recording.user([result("t9"), text("go on")])
+    recording.assistant(text("done"))
+    recording.user("go on")
+    recording.assistant(text("done"))
+    session = recording.open(tmp_path)
+    messages, one = session.to_messages(), {"type": "text", "text": "go on"}
+    for message in messages:
+        message["content"] = [one if block == one else block for block in message["content"]]
+    assert sum(block is one for message in messages for block in message["content"]) == 2
+    made = exportable(session, messages, lambda role, block: "").session
+    assert made.to_messages() != session.to_messages(), "the result without a call is mended"
+    assert [*made.facts.time] == [*dict.fromkeys(session.facts.time)]  # each as its own record says

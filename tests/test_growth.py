@@ -26,7 +26,8 @@ from context_tui.formats.claude_code import records, siblings
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.records import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.kit.lines import LARGEST, MOST_RAW, LineReader, objects_on
+from context_tui.formats.kit.limits import LARGEST, MOST_RAW
+from context_tui.formats.kit.lines import LineReader
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.triggers import runtime_states
@@ -34,6 +35,7 @@ from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, MessageFlag, Role
+from context_tui.session.jsontext import loads, loads_all, value_ranges
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
 from context_tui.tokens.believed import believed
@@ -294,9 +296,28 @@ def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monke
 
 def test_values_on_a_line_are_found_where_they_are() -> None:
     line = ' {"a": "é"}\t[1]  "x" '.encode()
-    assert [line[begin:end] for begin, end in objects_on(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
+    assert [line[begin:end] for begin, end in value_ranges(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
     with pytest.raises(ValueError, match="Expecting value"):
-        list(objects_on(b"{} nothing"))
+        list(value_ranges(b"{} nothing"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"n": ' + b"9" * 5_000 + b"}",
+        b'["\xff\xe9"]',
+        b'["\xed\xa0\x80"]',
+        rb'["\ud83d"]',
+        b"[NaN]",
+        '["終"]'.encode(),
+    ],
+    ids=["digits", "latin", "surrogate", "escaped", "NaN", "unicode"],
+)
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"], ids=["", "mark"])
+def test_what_reads_alone_reads_beside_another_one(value: bytes, before: bytes) -> None:
+    line = before + value + b" " + value
+    assert [line[begin:end] for begin, end in value_ranges(line)] == [value, value]
+    assert repr(loads_all(line)) == repr([loads(value)] * 2)
 
 
 # -- very long lines
@@ -344,7 +365,7 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", largest)
+        monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", largest)
         monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 300)
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
@@ -438,9 +459,8 @@ def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: 
     long = {"role": "user", "content": "x" * 3_000}
     path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
     assert not open_session(path).facts.problems
-    monkeypatch.setattr("context_tui.formats.kit.lines.LARGEST", 3_060)
-    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", 3_060)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.where for problem in session.facts.problems] == ["element 2"]
     assert "too large to read" in session.facts.problems[0].what and len(session) == 4
@@ -451,8 +471,7 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
-    monkeypatch.setattr("context_tui.formats.kit.lines.MOST_RAW", 100)
-    monkeypatch.setattr("context_tui.formats.kit.documents.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

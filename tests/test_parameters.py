@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.parameters import MOST_VALUES, Parameter, parameters_of, params_for, values_in
+from context_tui.policies.base import Params, Policy, param
+from context_tui.policies.parameters import (
+    MOST_VALUES,
+    Parameter,
+    parameters_in,
+    parameters_of,
+    params_for,
+    values_in,
+)
 from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import number
+from context_tui.session.memory import from_messages
 
 ALL = {f"{name} {each.name}": each for name, policy in POLICIES.items() for each in parameters_of(policy)}
 NUMBERS = sorted(name for name, each in ALL.items() if each.kind == "number")
@@ -102,3 +114,33 @@ assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Renamed(Params):
+    """Parameters whose units say nothing of what they are."""
+
+    listed: tuple[str, ...] = param((), "tools to leave alone", "names", refers_to="tools")
+    marked: tuple[str, ...] = param((), "blocks to leave alone", "tools", refers_to="marks")
+    free: tuple[str, ...] = param((), "words to look for", "words")
+    first: int = param(0, "the first message to keep", "", 0, refers_to="message")
+    count: int = param(0, "how many messages to keep", "message", 0, 500)
+
+
+def test_what_a_parameter_is_does_not_hang_on_the_word_for_its_unit() -> None:
+    policy = cast(
+        Policy, SimpleNamespace(Params=Renamed, nests="", runs=lambda params: (), derived=lambda *given: None)
+    )
+    assert [each.kind for each in parameters_of(policy)] == ["list", "marks", "list", "number", "number"]
+    session = from_messages(
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x" * 99}]},
+        ]
+    )
+    context = session.context_at()
+    state = runtime_state_of(context, session.window_at(context.at), len(session), None, False)
+    found = {each.name: each for each in parameters_in(policy, Renamed(), context, state)}
+    assert [entry.name for entry in found["listed"].entries] == ["Read"] and found["free"].entries == ()
+    assert found["first"].scale and found["first"].scale.high == 3
+    assert found["count"].scale and found["count"].scale.high == 500

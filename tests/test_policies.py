@@ -376,3 +376,9 @@ def test_what_is_refused(name: str, given: dict[str, Any], message: str) -> None
     with pytest.raises(ct.PlanError, match=message) as caught:
         ct.plan(busy(), name, **given)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_short_context_is_told_holds_for_every_setting() -> None:
+    session = busy(1)
+    hint = POLICIES["defect-microcompact"].hint(session.context_at())
+    assert hint.startswith("a single turn here: ") and "keep_recent_turns" in hint and "never" not in hint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
+from context_tui.session.sizes import koda_tokens_of_bytes, tokens_of_bytes
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.measured import measured
 from tests.formats.histories import histories
@@ -16,6 +19,12 @@ from tests.formats.recordings import call, result, text, thinking
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 401}}
 LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/é.png"}}
+
+
+@given(st.integers(0, 10**9))
+def test_tokens_of_bytes(size: int) -> None:
+    assert tokens_of_bytes(size) == math.floor(size / 4)
+    assert koda_tokens_of_bytes(size) == math.floor(Fraction(size) / Fraction(7, 2))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,26 @@ import copy
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.tool_pairing import NO_RESULT, NO_START, Orphan, compare, problems, repair
+from context_tui.compaction.tool_pairing import (
+    NO_RESULT,
+    NO_START,
+    Orphan,
+    compare,
+    content_of,
+    problems,
+    repair,
+    repair_minimally,
+    repair_orphans,
+    unique_ids,
+)
+from context_tui.formats.kit.writing import body_as_text
+from context_tui.losses import Losses
+from context_tui.session.bodies import body_text, is_block_list
+from context_tui.summarizer.request import cleaned
 
 Message = dict[str, Any]
 
@@ -207,3 +223,46 @@ def test_compare_splits_the_problems(history: list[Message]) -> None:
     assert inherited == [*found.orphan_calls, *found.orphan_results]
     assert introduced == []
     assert len(compare([], history)[1]) == len(inherited)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("words", "words"),
+        (None, ""),
+        ([], ""),
+        ([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}], "ab"),
+        ([{"type": "text"}, {"type": "other"}], '[{"type":"text"},{"type":"other"}]'),
+        (["a"], '["a"]'),
+        ({"type": "text"}, '{"type":"text"}'),
+    ],
+)
+def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) -> None:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": body}
+    mended = repair([{"role": "user", "content": [result]}])[0][0]["content"][0]["text"]
+    assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_text(body) == text
+    sent = cleaned([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
+    assert isinstance(sent, list) == is_block_list(body)
+
+
+@given(histories)
+def test_repairs_say_where_each_block_was(history: list[Message]) -> None:
+    named, _ = unique_ids(history)
+    found = problems(named)
+    whole = [{**message, "content": content_of(message)} for message in named]
+    for messages, sources, _ in (
+        repair_minimally(named),
+        repair_orphans(whole, (*found.orphan_calls, *found.orphan_results)),
+    ):
+        assert len(messages) == len(sources)
+        places = [place for source in sources for place in source.blocks if place]
+        assert len(set(places)) == len(places)
+        for message, source in zip(messages, sources, strict=True):
+            blocks = content_of(message)
+            assert len(blocks) == len(source.blocks)
+            for block, place in zip(blocks, source.blocks, strict=True):
+                was = content_of(named[place.message])[place.block] if place else {}
+                if block.get("type") in ("tool_use", "thinking") or block in (text("hi"), text("hello")):
+                    assert place and {**was, "id": 0} == {**block, "id": 0}
+                elif place:
+                    assert block == was or block["type"] == "tool_result"

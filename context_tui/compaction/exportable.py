@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from context_tui.compaction.derive import Derivation
 from context_tui.compaction.tool_pairing import (
     RENAMED,
     Orphan,
+    Place,
+    Source,
     compare,
     problems,
     repair_minimally,
@@ -83,35 +86,31 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
     named, renamed = unique_ids(messages)
     if renamed:
         counted[RENAMED] = len(renamed)
-    untouched = {id(message): at for at, message in enumerate(messages)}
-    as_read = {id(block) for message in messages for block in message["content"]}
-    rows = {
-        id(block): row
-        for index, message in zip(context.order, named, strict=True)
-        for row, block in zip(facts.blocks_of(index), message["content"], strict=True)
-    }
     if refuses is not None:
-        history = [_without_refused(message, refuses, counted) for message in named]
-        history, notes = repair_minimally(history)
+        taken = [_taken(message, refuses, counted) for message in named]
+        history, sources, notes = repair_minimally([_only(m, of) for m, of in zip(named, taken, strict=True)])
+        sources = [_before(source, taken) for source in sources]
         if notes:  # images come out of results that became text
-            history = [_without_refused(message, refuses, counted) for message in history]
-        notes += _end(history)
+            left = [_taken(message, refuses, counted) for message in history]
+            history = [_only(message, of) for message, of in zip(history, left, strict=True)]
+            sources = [Source(s.message, [s.blocks[n] for n in of]) for s, of in zip(sources, left, strict=True)]
+        notes = [*notes, *_end(history)]
     else:
-        history, notes = repair_orphans(named, _introduced(session, named))
+        history, sources, notes = repair_orphans(named, _introduced(session, named))
+    rows = [list(facts.blocks_of(index)) for index in context.order]
     made = Derivation(session)
-    for message in history:
-        at = untouched.get(id(message))
-        if at is not None:
+    for message, (at, places) in zip(history, sources, strict=True):
+        if at is not None and message is messages[at]:
             made.keep(context.order[at], _bodies(context, context.order[at]))
             continue
-        own = [rows.get(id(block), -1) for block in message["content"]]
+        own = [rows[place.message][place.block] if place else -1 for place in places]
         same = [
-            row if id(block) in as_read and row not in context.replaced else -1
-            for row, block in zip(own, message["content"], strict=True)
+            row if place and block is _block(messages, place) and row not in context.replaced else -1
+            for row, place, block in zip(own, places, message["content"], strict=True)
         ]
-        sources = list(dict.fromkeys(facts.block_message[row] for row in own if row >= 0))
-        flags = reduce(or_, (facts.flags[source] for source in sources), 0)
-        time = facts.time[sources[0]] if sources else -1
+        owners = list(dict.fromkeys(facts.block_message[row] for row in own if row >= 0))
+        flags = reduce(or_, (facts.flags[owner] for owner in owners), 0)
+        time = facts.time[owners[0]] if owners else -1
         made.add(message, flags=flags, time=time, rows=same, injected=refuses is None)
     return Exportable(made.session(session.origin), [*losses_in(counted), *notes], renamed)
 
@@ -124,12 +123,27 @@ def _bodies(context: Context, message: int) -> dict[int, str | None]:
     return {ordinal: context.replaced[row].text for ordinal, row in rows if row in context.replaced}
 
 
-def _without_refused(message: Message, refuses: Refuses, counted: Counter[str]) -> Message:
+def _taken(message: Message, refuses: Refuses, counted: Counter[str]) -> list[int]:
+    """The blocks of a message that a provider takes, by number; the others are counted."""
     why = [refuses(message["role"], block) for block in message["content"]]
-    if not any(why):
-        return message
     counted.update(reason for reason in why if reason)
-    return {**message, "content": [block for block, reason in zip(message["content"], why, strict=True) if not reason]}
+    return [number for number, reason in enumerate(why) if not reason]
+
+
+def _only(message: Message, numbers: list[int]) -> Message:
+    """The message with only these of its blocks; itself, when these are all."""
+    content = message["content"]
+    return message if len(numbers) == len(content) else {**message, "content": [content[n] for n in numbers]}
+
+
+def _before(source: Source, taken: list[list[int]]) -> Source:
+    """A source in messages of which only these blocks were taken, as one in the whole messages."""
+    return Source(source.message, [p and Place(p.message, taken[p.message][p.block]) for p in source.blocks])
+
+
+def _block(messages: list[Message], place: Place) -> dict[str, Any]:
+    block: dict[str, Any] = messages[place.message]["content"][place.block]
+    return block
 
 
 def _end(history: list[Message]) -> list[str]:

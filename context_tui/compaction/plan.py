@@ -1,4 +1,7 @@
-"""What a policy would do to a context, compactly: changed blocks, dropped ranges of messages, and inserted ones."""
+"""The data type `Plan`: what would be done to a context. Plans are made by `policies.planning.plan_with`.
+
+It is compact: changed blocks, dropped ranges of messages, and inserted ones.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
 from context_tui.errors import PlanError
 from context_tui.session.bodies import with_texts
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind, Role
+from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.tokens.estimators import bytes4, tokens_of_bytes
@@ -92,6 +95,15 @@ def _within(ranges: tuple[range, ...], position: int) -> range | None:
     return ranges[number] if number >= 0 and position in ranges[number] else None
 
 
+def _put_in(facts: Facts, message: int) -> list[int]:
+    """Ordinals of the blocks of a message that a runtime put in; an earlier summary, the first block, is none."""
+    return [
+        ordinal
+        for ordinal, row in enumerate(facts.blocks_of(message))
+        if facts.block_flags[row] & BlockFlag.INJECTED and (ordinal or not facts.flags[message] & MessageFlag.SUMMARY)
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A policy's plan for a context; nothing is carried out by making one. It knows no session.
@@ -154,17 +166,27 @@ class Plan:
     @property
     def head(self) -> list[Message]:
         """The messages that it summarises, as the summarizer is to see them (vectors' shape, before pair repair)."""
+        messages = self._messages(self.head_messages)
+        return self.prompt.prepare(messages) if self.prompt else messages
+
+    @property
+    def said(self) -> list[Message]:
+        """The messages that it summarises, unprepared and without what the runtime put in: what may be quoted."""
+        return self._messages(self.head_messages, injected=False)
+
+    def _messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
+        """Messages with the changed bodies in them, and with the blocks that the runtime put in or without them."""
         content, context = self.context.content, self.context
         if content is None:
             return []
-        messages = [
-            {
-                "role": "assistant" if context.facts.role[message] == Role.ASSISTANT else "user",
-                "content": with_texts(content.blocks(message), new_texts(content, context, self.changes, message)),
-            }
-            for message in self.head_messages
-        ]
-        return self.prompt.prepare(messages) if self.prompt else messages
+        made = []
+        for message in numbers:
+            texts = new_texts(content, context, self.changes, message)
+            if not injected:
+                texts |= dict.fromkeys(_put_in(context.facts, message))
+            role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
+            made.append({"role": role, "content": with_texts(content.blocks(message), texts)})
+        return made
 
     @property
     def head_messages(self) -> list[int]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from context_tui.losses import losses_in
+from context_tui.session.bodies import body_text
 from context_tui.session.jsontext import compact_text
 
 Message = dict[str, Any]
@@ -48,6 +49,41 @@ class Pairs:
         return bool(self.orphan_calls or self.orphan_results)
 
 
+class Place(NamedTuple):
+    """Where a block stands: number of the message, and of the block in it."""
+
+    message: int
+    block: int
+
+
+class Source(NamedTuple):
+    """What a repaired message was made of, in what was given: the message, and each block; None for what is new."""
+
+    message: int | None
+    blocks: list[Place | None]
+
+
+class Repaired(NamedTuple):
+    """A history that was repaired, the source of each of its messages, and notes on what was changed.
+
+    What was given and needed nothing is the same object.
+    """
+
+    messages: list[Message]
+    sources: list[Source]
+    notes: list[str]
+
+
+class _Traced(NamedTuple):
+    """A message on its way through repairs, with its source."""
+
+    message: Message
+    source: Source
+
+
+_Placed = tuple[Block, Place | None]
+
+
 def problems(messages: list[Message]) -> Pairs:
     """The calls and results without their counterpart. Calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
@@ -70,7 +106,7 @@ def problems(messages: list[Message]) -> Pairs:
         unanswered = frozenset(call for of_id in waiting.values() for call in of_id)
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
-    last = max((message for message, entry in enumerate(messages) if blocks_of(entry)), default=0)
+    last = max((message for message, entry in enumerate(messages) if nonblank_blocks(entry)), default=0)
     calls += [call for call in open_calls if call.message != last]
     return Pairs(tuple(calls), tuple(results))
 
@@ -127,7 +163,7 @@ def content_of(message: Message) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def blocks_of(message: Message) -> list[Block]:
+def nonblank_blocks(message: Message) -> list[Block]:
     """The blocks that are not blank."""
     return [block for block in content_of(message) if isinstance(block, dict) and not _blank(block)]
 
@@ -200,24 +236,63 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
         messages: the history.
         keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
     """
+    repaired = _repair(messages, keep_pending)
+    return repaired.messages, repaired.notes
+
+
+def _repair(messages: list[Message], keep_pending: bool) -> Repaired:
     notes = Counter[str]()
-    history, renamed = unique_ids(messages)
+    named, renamed = unique_ids(messages)
     notes[RENAMED] = len(renamed)
-    history = _user_first(_alternating(_without_blanks(history, notes), notes), notes)
-    if history and history[-1]["role"] == "assistant" and _calls(history[-1]) and not keep_pending:
-        history.append({"role": "user", "content": []})
-    for position, message in enumerate(history):
-        if message["role"] == "assistant":
+    history = _user_first(_alternating(_without_blanks(_traced(named), notes), notes), notes)
+    if history and _role(history[-1]) == "assistant" and _calls(history[-1].message) and not keep_pending:
+        history.append(_new([]))
+    for position, entry in enumerate(history):
+        if _role(entry) == "assistant":
             following = history[position + 1] if position + 1 < len(history) else None
-            history[position], answers = _answered(message, following, notes)
+            history[position], answers = _answered(entry, following, notes)
             if following is not None:
                 history[position + 1] = answers
         elif position == 0:
-            history[0] = _answered({"content": []}, message, notes)[1]
-    return history, losses_in(+notes)
+            history[0] = _answered(_new([]), entry, notes)[1]
+    return _repaired(history, losses_in(+notes))
 
 
-def repair_minimally(messages: list[Message]) -> tuple[list[Message], list[str]]:
+def _traced(messages: list[Message]) -> list[_Traced]:
+    return [
+        _Traced(message, Source(at, [Place(at, number) for number in range(len(content_of(message)))]))
+        for at, message in enumerate(messages)
+    ]
+
+
+def _repaired(history: list[_Traced], notes: list[str]) -> Repaired:
+    return Repaired([entry.message for entry in history], [entry.source for entry in history], notes)
+
+
+def _role(entry: _Traced) -> str:
+    return str(entry.message["role"])
+
+
+def _new(blocks: list[Block]) -> _Traced:
+    """A message of the user that nobody gave."""
+    return _Traced({"role": "user", "content": blocks}, Source(None, [None] * len(blocks)))
+
+
+def _placed(entry: _Traced) -> list[_Placed]:
+    """The blocks that are not blank, each with its place."""
+    found = zip(content_of(entry.message), entry.source.blocks, strict=True)
+    return [(block, place) for block, place in found if isinstance(block, dict) and not _blank(block)]
+
+
+def _with(entry: _Traced, placed: list[_Placed]) -> _Traced:
+    """The message with these blocks; itself, when it has them already."""
+    blocks = [block for block, _ in placed]
+    if blocks == nonblank_blocks(entry.message):
+        return entry
+    return _Traced({**entry.message, "content": blocks}, Source(entry.source.message, [place for _, place in placed]))
+
+
+def repair_minimally(messages: list[Message]) -> Repaired:
     """The least that makes a history one that a provider accepts, and notes on it.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
@@ -225,13 +300,14 @@ def repair_minimally(messages: list[Message]) -> tuple[list[Message], list[str]]
     very last message stay pending.
     """
     notes = Counter[str]()
-    history = _user_first(_without_blanks(messages, notes), notes)
-    if problems(history) or _results_late(history):
-        return repair(messages, keep_pending=True)
-    return history, losses_in(notes)
+    history = _user_first(_without_blanks(_traced(messages), notes), notes)
+    repaired = _repaired(history, losses_in(notes))
+    if problems(repaired.messages) or _results_late(repaired.messages):
+        return _repair(messages, keep_pending=True)
+    return repaired
 
 
-def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[list[Message], list[str]]:
+def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repaired:
     """The messages with these orphans mended and all else as it was, and notes on it.
 
     A result becomes labelled text in its place. A call gets a labelled result in the user message behind it, behind the
@@ -243,42 +319,46 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> tuple[
     for orphan in orphans:
         if orphan.kind == "call":
             missing.setdefault(orphan.message, []).append(_no_result(orphan.call_id, notes))
-    history: list[Message] = []
+    history: list[_Traced] = []
     due: list[Block] = []  # for calls of the message before
-    for at, message in enumerate(messages):
-        blocks = content_of(message)
-        made = [
-            part
-            for number, block in enumerate(blocks)
-            for part in (_as_text(block, notes) if (at, number) in texts else [block])
-        ]
+    for entry in _traced(messages):
+        message, (at, places) = entry
+        made: list[_Placed] = []
+        for block, place in zip(content_of(message), places, strict=True):
+            made += _as_text(block, notes) if place in texts else [(block, place)]
+        changed = any(place in texts for place in places)
         if due and role_of(message) == "user":
-            behind = max((n + 1 for n, block in enumerate(made) if block.get("type") == "tool_result"), default=0)
-            made[behind:behind] = due
+            behind = max((n + 1 for n, (block, _) in enumerate(made) if block.get("type") == "tool_result"), default=0)
+            made[behind:behind] = [(block, None) for block in due]
+            changed = True
         elif due:
-            history.append({"role": "user", "content": due})
-        changed = bool(due and role_of(message) == "user") or len(made) != len(blocks) or made != blocks
-        history.append({**message, "content": made} if changed else message)
-        due = missing.get(at, [])
-    return [*history, *([{"role": "user", "content": due}] if due else [])], losses_in(notes)
+            history.append(_new(due))
+        if changed:
+            blocks, of = [block for block, _ in made], [place for _, place in made]
+            entry = _Traced({**message, "content": blocks}, Source(at, of))
+        history.append(entry)
+        due = missing.get(at, []) if at is not None else []
+    return _repaired([*history, *([_new(due)] if due else [])], losses_in(notes))
 
 
 def _calls(message: Message) -> list[Block]:
-    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+    return [block for block in nonblank_blocks(message) if block.get("type") == "tool_use"]
 
 
-def _without_blanks(messages: list[Message], notes: Counter[str]) -> list[Message]:
+def _without_blanks(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
     """The messages without blank texts, and without those that are nothing else; the rest are the same objects."""
-    history: list[Message] = []
-    for message in messages:
-        role, blocks, content = role_of(message), blocks_of(message), message.get("content")
-        if not blocks:
+    history: list[_Traced] = []
+    for entry in messages:
+        message, source = entry
+        role, placed, content = role_of(message), _placed(entry), message.get("content")
+        if not placed:
             notes["empty messages left out"] += 1
-        elif isinstance(content, list) and len(content) != len(blocks):
-            history.append({**message, "role": role, "content": blocks})
-            notes["empty texts left out"] += len(content) - len(blocks)
+        elif isinstance(content, list) and len(content) != len(placed):
+            kept = Source(source.message, [place for _, place in placed])
+            history.append(_Traced({**message, "role": role, "content": [block for block, _ in placed]}, kept))
+            notes["empty texts left out"] += len(content) - len(placed)
         else:
-            history.append(message if message.get("role") == role else {**message, "role": role})
+            history.append(entry if message.get("role") == role else _Traced({**message, "role": role}, source))
     return history
 
 
@@ -291,72 +371,66 @@ def _results_late(messages: list[Message]) -> bool:
     return False
 
 
-def _alternating(messages: list[Message], notes: Counter[str]) -> list[Message]:
+def _alternating(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
     """The messages with neighbours of one role merged."""
-    history: list[Message] = []
-    for _, group in groupby(messages, key=lambda message: message["role"]):
+    history: list[_Traced] = []
+    for _, group in groupby(messages, key=_role):
         first, *others = group
         if others:
-            blocks = [block for message in (first, *others) for block in blocks_of(message)]
-            first = {**first, "content": blocks}
+            first = _with(first, [each for entry in (first, *others) for each in _placed(entry)])
             notes["messages merged with the previous one of the same role"] += len(others)
         history.append(first)
     return history
 
 
-def _user_first(messages: list[Message], notes: Counter[str]) -> list[Message]:
-    if messages and messages[0]["role"] == "assistant":
+def _user_first(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
+    if messages and _role(messages[0]) == "assistant":
         notes["user messages added at the start"] += 1
-        return [{"role": "user", "content": [{"type": "text", "text": NO_START}]}, *messages]
+        return [_new([{"type": "text", "text": NO_START}]), *messages]
     return messages
 
 
-def _answered(assistant: Message, user: Message | None, notes: Counter[str]) -> tuple[Message, Message]:
+def _answered(assistant: _Traced, user: _Traced | None, notes: Counter[str]) -> tuple[_Traced, _Traced]:
     """An assistant message, and the user message that answers exactly its calls."""
-    spoken: list[Block] = []
-    results: list[tuple[int, Block]] = []  # with their place among the given blocks, added ones behind
-    given = blocks_of(user) if user is not None else []
+    spoken: list[_Placed] = []
+    results: list[tuple[int, _Placed]] = []  # with their number among the given blocks, added ones behind
+    given = _placed(user) if user is not None else []
     unused = _queues(
-        (str(block.get("tool_use_id") or ""), place)
-        for place, block in enumerate(given)
+        (str(block.get("tool_use_id") or ""), number)
+        for number, (block, _) in enumerate(given)
         if block.get("type") == "tool_result"
     )
-    for block in blocks_of(assistant):
+    for block, place in _placed(assistant):
         if block.get("type") == "tool_result":
             spoken += _as_text(block, notes)
             continue
-        spoken.append(block)
+        spoken.append((block, place))
         if block.get("type") != "tool_use":
             continue
         call_id = str(block.get("id") or "")
         if of_id := unused.get(call_id):
-            place = of_id.popleft()
-            results.append((place, given[place]))
+            number = of_id.popleft()
+            results.append((number, given[number]))
         elif user is not None:
-            results.append((len(given), _no_result(call_id, notes)))
-    places = {place for place, _ in results}
-    rest: list[Block] = []
-    for place, block in enumerate(given):
+            results.append((len(given), (_no_result(call_id, notes), None)))
+    answering = {number for number, _ in results}
+    rest: list[_Placed] = []
+    for number, (block, place) in enumerate(given):
         match block.get("type"):
-            case "tool_result" if place not in places:
+            case "tool_result" if number not in answering:
                 rest += _as_text(block, notes)
             case "tool_use":
-                rest.append({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"})
+                rest.append(({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"}, None))
                 notes["calls in user messages turned into text"] += 1
             case "tool_result":
                 pass
             case _:
-                rest.append(block)
+                rest.append((block, place))
     ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
-    said = min((place for place in range(len(given)) if place not in places), default=len(given))
-    if any(said < place < len(given) for place in places):
+    said = min((number for number in range(len(given)) if number not in answering), default=len(given))
+    if any(said < number < len(given) for number in answering):
         notes["user messages reordered to begin with their results"] += 1
-    return _with(assistant, spoken), _with(user or {}, [*ordered, *rest])
-
-
-def _with(message: Message, blocks: list[Block]) -> Message:
-    """The message with these blocks; itself, when it has them already."""
-    return message if blocks == blocks_of(message) else {**message, "content": blocks}
+    return _with(assistant, spoken), _with(user or _new([]), [*ordered, *rest])
 
 
 def _no_result(call_id: str, notes: Counter[str]) -> Block:
@@ -365,15 +439,13 @@ def _no_result(call_id: str, notes: Counter[str]) -> Block:
     return {"type": "tool_result", "tool_use_id": call_id, "content": NO_RESULT, "is_error": True}
 
 
-def _as_text(result: Block, notes: Counter[str]) -> list[Block]:
-    """A result without its call as labelled text; its images stay images."""
+def _as_text(result: Block, notes: Counter[str]) -> list[_Placed]:
+    """A result without its call as labelled text; its images stay images. They are new blocks."""
     call_id = str(result.get("tool_use_id") or "")
     notes[BECAME_TEXT] += 1
     label = "tool error" if result.get("is_error") else "tool result"
-    body = result.get("content", "")
-    parts = body if isinstance(body, list) and all(isinstance(part, dict) for part in body) else []
-    images = [part for part in parts if part.get("type") == "image"]
-    if parts and all(part.get("type") in ("text", "image") for part in parts):
-        body = "".join(str(part.get("text") or "") for part in parts)
-    text = body if isinstance(body, str) else compact_text(body)
-    return [{"type": "text", "text": f"[{label} without its call, id {call_id}]\n{text}"}, *images]
+    body = result.get("content")
+    parts = body if isinstance(body, list) else []
+    images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
+    words = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_text(body)}"}
+    return [(block, None) for block in (words, *images)]

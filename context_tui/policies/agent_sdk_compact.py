@@ -65,7 +65,7 @@ class AgentSdkCompact(BasePolicy):
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkCompactParams
     runtime: ClassVar[str] = "agent-sdk"
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return last_input(state)

@@ -67,7 +67,7 @@ class AgentSdkPrune(BasePolicy):
     phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
     Params: ClassVar[type[Params]] = AgentSdkPruneParams
     runtime: ClassVar[str] = "agent-sdk"
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return last_input(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,9 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+
+Referent = Literal["", "tools", "policies", "marks", "message"]
+"""What the values of a parameter can be names or numbers of."""
 
 
 class Params(BaseModel):
@@ -20,14 +23,23 @@ class Params(BaseModel):
 
 
 def param(
-    default: Any, about: str, unit: str, ge: float | None = None, le: float | None = None, *, of_window: bool = False
+    default: Any,
+    about: str,
+    unit: str,
+    ge: float | None = None,
+    le: float | None = None,
+    *,
+    of_window: bool = False,
+    refers_to: Referent = "",
 ) -> Any:
     """A parameter with its default, description, unit and inclusive range.
 
     Args:
         of_window: a number of tokens that goes up to the size of the whole context, not of one result.
+        refers_to: what its values are names or numbers of: ``tools`` or ``policies``, of which a list is ticked,
+            ``marks`` that are set in the timeline, or the ``message`` of a number.
     """
-    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {})}
+    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {}), "refers_to": refers_to}
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
 
 
@@ -46,7 +58,8 @@ class Policy(Protocol):
         about: one line, the runtime first: ``koda: clear aged results``.
         runtime: the program whose rule this is; nothing for one that belongs to none.
         phases: when its runtime looks: before_call, after_tools, user_turn; none for what is done by hand.
-        trigger_only: parameters that only the trigger reads, so that they change no plan.
+        flat_curves: parameters over which tokens after stay the same: only the trigger reads them, or the request for a
+            summary.
         needs_trigger: whether its plan is empty where the trigger does not fire.
         nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
         marked: whether its parameters name messages, so that they mean nothing in another session.
@@ -57,7 +70,7 @@ class Policy(Protocol):
     runtime: ClassVar[str]
     phases: ClassVar[frozenset[str]]
     Params: ClassVar[type[Params]]
-    trigger_only: ClassVar[frozenset[str]]
+    flat_curves: ClassVar[frozenset[str]]
     needs_trigger: ClassVar[bool]
     nests: ClassVar[str]
     marked: ClassVar[bool]
@@ -88,7 +101,7 @@ class BasePolicy:
     """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
 
     runtime: ClassVar[str] = ""
-    trigger_only: ClassVar[frozenset[str]] = frozenset()
+    flat_curves: ClassVar[frozenset[str]] = frozenset()
     needs_trigger: ClassVar[bool] = False
     nests: ClassVar[str] = ""
     marked: ClassVar[bool] = False
@@ -96,8 +109,8 @@ class BasePolicy:
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
     ) -> list[int]:
-        """Tokens after by a plan for each value; parameters that only the trigger reads change none."""
-        if name in self.trigger_only:
+        """Tokens after by a plan for each value; one plan does for parameters with a flat curve."""
+        if name in self.flat_curves:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
@@ -116,27 +129,6 @@ class BasePolicy:
     def runs(self, params: Any) -> Sequence[str]:
         """It runs no others."""
         return ()
-
-
-def baseline_and_delta(state: RuntimeState) -> Belief:
-    """The size that a runtime believes which adds estimates to the last recorded size."""
-    recorded = state.recorded is not None
-    return Belief(
-        state.believed,
-        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
-    )
-
-
-def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
-    """The trigger of a runtime that acts when what it believes reaches *threshold* tokens."""
-    fires = state.believed >= threshold
-    says = "has reached" if fires else "is below"
-    source = "recorded baseline + estimated delta" if state.recorded else "estimated: no recorded usage in this epoch"
-    if state.rewritten:
-        source = "estimated: the recorded baseline is forgotten when something is cleared"
-    return Trigger(
-        fires, f"believed {state.believed:,} {says} {what} = {threshold:,}", state.believed, threshold, source
-    )
 
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

@@ -25,7 +25,10 @@ class ChainParams(BaseParams):
     """Which policies, in order, and the parameters of each that differ from its defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
-        ("defect-microcompact", "defect-compact"), "policies in the order in which they run", "policies"
+        ("defect-microcompact", "defect-compact"),
+        "policies in the order in which they run",
+        "policies",
+        refers_to="policies",
     )
     options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
 

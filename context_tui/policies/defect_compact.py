@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 from context_tui.compaction.plan import Insert, Plan, Trigger
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import Code, Kept
-from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
-from context_tui.policies.defect_microcompact import few_turns, share_of_window, window_tokens
+from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
+from context_tui.policies.defect import baseline_and_delta, believed_trigger, few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.bodies import is_block_list
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind, is_block_list
+from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.session.session import Message
@@ -85,7 +86,7 @@ class DefectCompact(BasePolicy):
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectCompactParams
     runtime: ClassVar[str] = "defect"
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """A threshold that is not set is the share of the window."""
@@ -138,7 +139,7 @@ class DefectCompact(BasePolicy):
             inserts=(SUMMARY,),
             kept=lambda position, block: why,
             prompt=PROMPT,
-            previous=previous_summary(context, cut),
+            previous=earlier_summary_row(context, cut),
         )
 
 
@@ -154,7 +155,7 @@ def boundary(sums: Measured, starts: list[int], budget: int) -> int:
     return found or starts[-1]
 
 
-def previous_summary(context: Context, cut: int) -> int:
+def earlier_summary_row(context: Context, cut: int) -> int:
     """Row of the first assistant text in the head that starts with the summary prefix, or -1."""
     position, block = _first_summary(context)
     return block if position < cut else -1
@@ -185,7 +186,7 @@ def _prepare(block: dict[str, Any]) -> dict[str, Any]:
     if body is None:
         body = ""
     if is_block_list(body):
-        body = "".join(_part(part) for part in body if isinstance(part, dict))
+        body = "".join(_part(part) for part in body)
     elif not isinstance(body, str):
         encoded = compact_json(body)
         if len(encoded) <= RESULT_LIMIT:

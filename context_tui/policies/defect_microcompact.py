@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 from context_tui.compaction.changes import AlikeChanges, Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
-from context_tui.policies.base import BasePolicy, Belief, Params, baseline_and_delta, believed_trigger, nothing, param
+from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
+from context_tui.policies.defect import (
+    KEPT_TURNS,
+    baseline_and_delta,
+    believed_trigger,
+    few_turns,
+    share_of_window,
+    window_tokens,
+)
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
@@ -19,36 +27,14 @@ from context_tui.tokens.measured import Results, measured
 
 CLEARED = Body.of(DEFECT_PLACEHOLDER)
 CLEARED_TOKENS = CLEARED.tokens
-UNKNOWN_WINDOW = 128_000
-"""The window that defect takes where it knows none, in tokens."""
-
-
-def window_tokens(state: RuntimeState) -> int:
-    """The window as defect sees it, in tokens."""
-    return state.window.tokens if state.window.known else UNKNOWN_WINDOW
-
-
-def share_of_window(state: RuntimeState, ratio: float) -> str:
-    """A share of the window in words, which say so where the window is defect's own fallback."""
-    fallback = "" if state.window.known else ", which defect assumes where the window is unknown"
-    return f"{ratio:.0%} of {window_tokens(state):,}{fallback}"
 
 
 class DefectMicrocompactParams(Params):
     """Parameters of defect's microcompact."""
 
-    keep_recent_turns: int = param(3, "turns at the end whose results are kept", "turns", 1, 1_000)
+    keep_recent_turns: int = param(KEPT_TURNS, "turns at the end whose results are kept", "turns", 1, 1_000)
     min_clear_tokens: int = param(512, "a result is cleared when it is larger than this", "tokens", 0, 1_000_000)
     microcompact_ratio: float = param(0.60, "share of the window at which it acts", "of window", 0.01, 1.0)
-
-
-def few_turns(context: Context) -> str:
-    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
-    turns = len(measured(context).turn_starts)
-    if turns >= 3:
-        return ""
-    few = "a single turn" if turns == 1 else f"{turns} turns"
-    return f"{few} here: defect never microcompacts fewer than 3; assistant_boundary lets defect-compact cut within one"
 
 
 class DefectMicrocompact(BasePolicy):
@@ -59,7 +45,7 @@ class DefectMicrocompact(BasePolicy):
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
     runtime: ClassVar[str] = "defect"
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return baseline_and_delta(state)

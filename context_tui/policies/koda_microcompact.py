@@ -20,6 +20,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once, removed
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
+from context_tui.session.sizes import koda_tokens_of_bytes
 from context_tui.tokens.measured import measured, once_for_messages
 
 STUB = Body.of(KODA_STUB)
@@ -36,14 +37,14 @@ class KodaMicrocompactParams(Params):
     keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
     min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
     compactable_tools: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
-        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools"
+        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
     )
 
 
 def result_tokens(context: Context, block: int) -> int:
     """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
     body = context.replaced.get(block)
-    return (body.size if body else context.facts.text_bytes[block]) * 2 // 7
+    return koda_tokens_of_bytes(body.size if body else context.facts.text_bytes[block])
 
 
 @once_for_messages
@@ -157,7 +158,7 @@ class KodaMicrocompact(BasePolicy):
             kept=kept,
             saved=sum(results.saved[number] for number in cleared),
             estimator=ESTIMATOR,
-            freed=report["tokens_saved"] - len(cleared) * (STUB.size * 2 // 7),
+            freed=report["tokens_saved"] - len(cleared) * koda_tokens_of_bytes(STUB.size),
         )
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:

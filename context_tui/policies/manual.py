@@ -11,7 +11,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Params, param
-from context_tui.policies.defect_compact import PROMPT, SUMMARY, previous_summary
+from context_tui.policies.defect_compact import PROMPT, SUMMARY, earlier_summary_row
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
@@ -37,9 +37,11 @@ class ManualParams(Params):
     """What is marked: results as message:block, and a message number to cut at."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_pairs)] = param(
-        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block"
+        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
     )
-    cut: int | None = param(None, "the first message to keep; everything before it is summarised", "message", 0)
+    cut: int | None = param(
+        None, "the first message to keep; everything before it is summarised", "message", 0, refers_to="message"
+    )
 
 
 class Manual(BasePolicy):
@@ -78,7 +80,7 @@ class Manual(BasePolicy):
             reason="" if rows or moved else _why_nothing(params.cut, cut),
             kept=lambda position, block: pair if moved <= position < cut else unmarked,
             prompt=PROMPT,
-            previous=previous_summary(context, moved),
+            previous=earlier_summary_row(context, moved),
         )
 
     def _position(self, context: Context, message: int) -> int:

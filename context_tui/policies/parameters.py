@@ -53,6 +53,7 @@ class Parameter:
     ratio: bool = False
     optional: bool = False
     of_window: bool = False
+    refers_to: str = ""
     scale: Scale | None = None
     derived: int | None = None
     entries: tuple[Entry, ...] = ()
@@ -114,14 +115,14 @@ def _inner(policy: Policy, params: BaseModel) -> dict[str, Policy]:
 
 def _parameter(name: str, field: FieldInfo) -> Parameter:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    unit, default = str(extra.get("unit") or ""), field.get_default()
+    unit, refers_to, default = str(extra.get("unit") or ""), str(extra.get("refers_to") or ""), field.get_default()
     low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
     types = get_args(field.annotation) or (field.annotation,)
     kind = "number"
     if isinstance(default, bool):
         kind = "switch"
     elif isinstance(default, tuple) or get_origin(field.annotation) is tuple:
-        kind = "list" if unit in _ENTRIES else "marks"
+        kind = "marks" if refers_to == "marks" else "list"
     elif isinstance(default, Mapping):
         kind = "nested"
     return Parameter(
@@ -135,6 +136,7 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
         ratio=float in types,
         optional=default is None,
         of_window=bool(extra.get("of_window")),
+        refers_to=refers_to,
     )
 
 
@@ -155,11 +157,11 @@ def parameters_in(policy: Policy, params: BaseModel, context: Context, state: Ru
 
 def _in_context(each: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState) -> Parameter:
     if each.kind == "list":
-        return replace(each, entries=_ENTRIES[each.unit](context))
+        return replace(each, entries=_ENTRIES[each.refers_to](context) if each.refers_to in _ENTRIES else ())
     if each.kind != "number":
         return each
     low, high = each.low if each.low is not None else 0, each.high if each.high is not None else max(context.at, 1)
-    if each.unit == "message":
+    if each.refers_to == "message":
         low, high = min(context.epoch_start, context.at), context.at
     derived = policy.derived(each.label, params, context, state)
     relevant = max(relevant_end(each, context, state), derived or 0, getattr(params, each.label) or 0)
@@ -218,7 +220,7 @@ def _policies(context: Context) -> tuple[Entry, ...]:
 
 
 _ENTRIES = {"tools": _tools, "policies": _policies}
-"""What a list in this unit can hold."""
+"""What a list can hold, by what it refers to."""
 
 
 # From text and keywords

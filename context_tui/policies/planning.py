@@ -1,4 +1,4 @@
-"""Planning by name: a session, a policy and its parameters give a plan."""
+"""Where a plan is made: `plan_with` takes a session, a policy and its parameters; `plan` takes them by name."""
 
 from __future__ import annotations
 

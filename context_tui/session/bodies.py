@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
-from context_tui.session.jsontext import compact_json, loads, utf8_len
+from context_tui.session.jsontext import compact_json, compact_text, loads, utf8_len
 from context_tui.session.kinds import BlockFlag
 from context_tui.session.markers import START_LENGTH
 
@@ -22,11 +22,20 @@ _odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
 
 
-def is_block_list(content: object) -> bool:
+def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
     """Whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
     return isinstance(content, list) and all(
         isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
     )
+
+
+def body_text(content: object) -> str:
+    """A tool_result body as text: the texts of a list of blocks joined, without its images; anything else as JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if is_block_list(content):
+        return "".join(str(part.get("text") or "") for part in content if part["type"] == "text")
+    return compact_text(content)
 
 
 def with_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
@@ -110,9 +119,8 @@ def measure_body(content: object) -> Measure:
         encoded = compact_json(content, sort_keys=True)
         if is_block_list(content):
             flags |= BlockFlag.BODY_LIST
-            parts: list[dict[str, Any]] = content  # type: ignore[assignment]
-            texts = [str(part.get("text") or "") for part in parts if part["type"] == "text"]
-            images = [image_bytes(part) for part in parts if part["type"] == "image"]
+            texts = [str(part.get("text") or "") for part in content if part["type"] == "text"]
+            images = [image_bytes(part) for part in content if part["type"] == "image"]
             text = sum(map(utf8_len, texts))
             size = text + sum(images)
             if images:

@@ -16,7 +16,6 @@ import msgspec
 
 from context_tui.session.bodies import Measure, bracketed, measure_body, part_read
 from context_tui.session.bodies import image_bytes as image_bytes
-from context_tui.session.bodies import is_block_list as is_block_list
 from context_tui.session.columns import block_appender, message_appender, record_appender
 from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag as BlockFlag

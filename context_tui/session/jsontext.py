@@ -7,7 +7,8 @@ print ``1e16``. ``msgspec`` writes exactly that; what it refuses (lone surrogate
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from context_tui.session.limits import MAX_DEPTH
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def utf8_len(text: str) -> int:
@@ -84,22 +86,38 @@ def nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
     return bool(layer)
 
 
-def loads_all(data: bytes | str) -> list[Any]:
+def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
+    """Byte ranges of the JSON values on a line that holds several, one after the other; each is what `loads` takes.
+
+    Raises:
+        ValueError: what stands between or behind them is not JSON.
+    """
+    start = 3 if line.startswith(b"\xef\xbb\xbf") else 0
+    text = line[start:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
+    at, place = 0, start
+    while True:
+        begin = _end_of_space(text, at)
+        place += begin - at
+        if begin == len(text):
+            return
+        try:
+            _, at = _lenient.raw_decode(text, begin)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        length = len(text[begin:at].encode("utf-8", "surrogateescape"))
+        yield place, place + length
+        place += length
+
+
+def _end_of_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def loads_all(line: bytes) -> list[Any]:
     """Decode every JSON value on a line, for lines that hold more than one.
 
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
-    text = data if isinstance(data, str) else _text_of(data)
-    values: list[Any] = []
-    at = 0
-    while True:
-        while at < len(text) and text[at] in " \t\r\n":
-            at += 1
-        if at == len(text):
-            return values
-        try:
-            value, at = _lenient.raw_decode(text, at)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-        values.append(value)
+    return [loads(line[begin:end]) for begin, end in value_ranges(line)]

@@ -45,6 +45,12 @@ def begins_summary(text: str, *, spoken: bool, first_block: bool, first_message:
     return first_block and text.startswith(starts)
 
 
+def summary_body(text: str) -> str:
+    """What a summary says: its text without the marker around it. Claude Code's is the first sentence, and stays."""
+    mark = next((mark for mark in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(mark)), "")
+    return text.removeprefix(mark).removesuffix(SDK_SUMMARY_END if mark == SDK_SUMMARY else "").strip()
+
+
 KODA_COMPACTABLE = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),

@@ -1,7 +1,7 @@
-"""The rule of thumb that turns sizes into tokens: defect's bytes / 4, floored.
+"""The rules of thumb that turn sizes into tokens: defect's bytes / 4, and koda's bytes / 3.5, both floored.
 
-It stands here, below everything, as folds over columns, readers and summarizers estimate too; the estimators of
-``tokens`` are built on it.
+They stand here, below everything, as folds over columns, readers and summarizers estimate too; the estimators of
+``tokens`` are built on them.
 """
 
 from __future__ import annotations
@@ -13,3 +13,8 @@ BYTES_PER_TOKEN = 4
 def tokens_of_bytes(size: int) -> int:
     """Estimated tokens of so many UTF-8 bytes."""
     return size // BYTES_PER_TOKEN
+
+
+def koda_tokens_of_bytes(size: int) -> int:
+    """Estimated tokens of so many UTF-8 bytes by koda's rule, size / 3.5."""
+    return size * 2 // 7

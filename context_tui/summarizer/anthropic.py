@@ -12,12 +12,15 @@ from context_tui.summarizer.request import SummaryRequest, cleaned, declared_too
 VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""
 
+LIMITS = ("max_tokens",)
+"""The name of the output limit."""
 
-def body(request: SummaryRequest) -> dict[str, Any]:
+
+def body(request: SummaryRequest, limit: str = LIMITS[0]) -> dict[str, Any]:
     """The request as a JSON object, but for its model: streaming, tools declared but not to be called, thinking off."""
     tools, _ = declared_tools(request)
     return {
-        "max_tokens": request.max_tokens,
+        limit: request.max_tokens,
         "stream": True,
         "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default
         **({"system": request.system} if request.system else {}),

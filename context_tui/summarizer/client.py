@@ -11,7 +11,7 @@ from dataclasses import replace
 import httpx
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer import anthropic, openai
+from context_tui.summarizer.apis import BEARER
 from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.failures import (
@@ -55,11 +55,11 @@ async def stream(
     for note in declared_tools(request)[1]:
         yield Note(note)
     # The limit's name is the one thing that compatible servers disagree on: asked wrongly, they say which they want.
-    limits = list(openai.LIMITS if endpoint.kind == "openai" else ("",))
+    limits = list(endpoint.api.limits)
     while limits:
         limit = limits.pop(0)
         answered = False
-        decoder = anthropic.AnthropicDecoder() if endpoint.kind == "anthropic" else openai.OpenAIDecoder()
+        decoder = endpoint.api.decoder(endpoint.redacted)
         sent = await asyncio.to_thread(payload, endpoint, request, limit)  # masking a long history takes a while
         try:
             async with (
@@ -68,7 +68,7 @@ async def stream(
             ):
                 answered = True
                 if response.status_code == 200:
-                    async with aclosing(_events(response, decoder, endpoint)) as events:
+                    async with aclosing(_events(response, decoder)) as events:
                         async for event in events:
                             yield event
                     return
@@ -151,7 +151,7 @@ async def summarize_with_fallback(
     raise CallFailed(last.kind, text, last.partial)
 
 
-async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint) -> AsyncGenerator[Event, None]:
+async def _events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[Event, None]:
     """The decoded body; reading stops at the reply's own end."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
@@ -161,18 +161,14 @@ async def _events(response: httpx.Response, decoder: Decoder, endpoint: Endpoint
             return
         size += len(chunk)
         for event in decoder.feed(chunk):
-            yield _clean(event, endpoint)
+            yield event
         if decoder.ended:
             return
         if size > MAX_REPLY_BYTES:
             yield Failure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
             return
     for event in decoder.finish():
-        yield _clean(event, endpoint)
-
-
-def _clean(event: Event, endpoint: Endpoint) -> Event:
-    return replace(event, message=endpoint.redacted(event.message)) if isinstance(event, Failure) else event
+        yield event
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -196,27 +192,22 @@ def _refused(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFai
 class _KeyAuth(httpx.Auth):
     """Puts the key into the headers inside httpx, so that no variable of ours ever holds it."""
 
-    def __init__(self, key: Key, bearer: bool) -> None:
+    def __init__(self, key: Key, header: str) -> None:
         self._key = key
-        self._bearer = bearer
+        self._header = header
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        if self._bearer:
-            request.headers["Authorization"] = f"Bearer {self._key.reveal()}"
-        else:
-            request.headers["x-api-key"] = self._key.reveal()
+        scheme = "Bearer " if self._header == BEARER else ""
+        request.headers[self._header] = f"{scheme}{self._key.reveal()}"
         yield request
 
 
 def connect(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
     """A client for one call. Redirects are never followed: they could lead to a host that nobody named."""
-    headers = {"content-type": "application/json", "user-agent": "context-tui"}
-    if endpoint.kind == "anthropic":
-        headers["anthropic-version"] = anthropic.VERSION
-    bearer = endpoint.bearer or endpoint.kind == "openai"
+    headers = {"content-type": "application/json", "user-agent": "context-tui", **endpoint.api.headers}
     try:
         return httpx.AsyncClient(
-            auth=_KeyAuth(endpoint.key, bearer) if endpoint.key else None,
+            auth=_KeyAuth(endpoint.key, endpoint.key_header) if endpoint.key else None,
             headers=headers,
             timeout=httpx.Timeout(endpoint.read_timeout, connect=CONNECT_TIMEOUT),
             follow_redirects=False,

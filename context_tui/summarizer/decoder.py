@@ -9,31 +9,35 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.endpoint import Kind
 from context_tui.summarizer.failures import one_line
 from context_tui.summarizer.reply import Event, Failure, Text, Usage
 from context_tui.summarizer.sse import Parser, ServerEvent
 
 _ANTHROPIC_TYPES = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message")
+Redact = Callable[[str], str]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Decoder(ABC):
     """Incremental decoder of one reply: ``feed`` bytes, then ``finish``.
 
+    Args:
+        redact: takes what must not be shown out of the server's words; some servers repeat the key in their errors.
+
     Attributes:
         complete: the reply's own end was seen.
         ended: nothing that follows can matter, reading may stop.
-        api: the kind of endpoint that replies so.
+        api: the API that replies so.
     """
 
-    api: ClassVar[Kind]
+    api: ClassVar[str]
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Redact = str) -> None:
+        self._redact = redact
         self.complete = False
         self.ended = False
         self._parser = Parser()
@@ -129,7 +133,7 @@ class Decoder(ABC):
 
     def _fail(self, kind: str, type_: str, message: str) -> Failure:
         self.ended = True
-        return Failure(kind, type_, message)
+        return Failure(kind, self._redact(type_), self._redact(message))
 
     def _text(self, text: object, index: int = 0) -> Iterator[Text]:
         """A text event, unless there is nothing to tell; always encodable."""
@@ -151,8 +155,8 @@ class Decoder(ABC):
             yield merged
 
 
-def _api_of(data: dict[str, Any]) -> Kind | Literal[""]:
-    """The kind of endpoint that an object of a reply comes from, as far as it shows."""
+def _api_of(data: dict[str, Any]) -> str:
+    """The API that an object of a reply comes from, as far as it shows; nothing where it does not."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):

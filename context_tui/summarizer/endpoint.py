@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
+from context_tui.summarizer.apis import APIS, BEARER, Api
 from context_tui.summarizer.proxy import Proxy
-
-Kind = Literal["anthropic", "openai"]
-"""The wire format of an endpoint."""
 
 READ_TIMEOUT = 300.0
 """Seconds without a byte until an endpoint counts as hung: a local server may read a long prompt in silence."""
 
 TOTAL_TIMEOUT = 1_800.0
 """Seconds until a call is given up, however alive its server seems: keep-alives can go on for ever."""
-
-KEY_NAMES: Mapping[Kind, tuple[str, ...]] = {
-    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"),
-    "openai": ("OPENAI_API_KEY",),
-}
-"""The environment variables that a key may come from, the one that wins first."""
-
-_PATHS: Mapping[Kind, str] = {"anthropic": "/messages", "openai": "/chat/completions"}
 
 
 class Key:
@@ -52,17 +41,17 @@ class Endpoint:
     """A model behind an API.
 
     Attributes:
-        kind: the wire format.
+        kind: the API, by its name in ``APIS``.
         base_url: http(s), with or without the trailing ``/v1``.
         model: the model to ask for.
         key: what authorises us, or None for servers that want nothing.
         read_timeout: seconds without a byte until the server counts as hung.
         total_timeout: seconds until the call is given up.
-        bearer: whether an Anthropic key goes in ``Authorization`` rather than ``x-api-key``.
+        bearer: whether the key goes in ``Authorization``, even where the API has a header of its own for it.
         proxy: what requests go through, or None; nothing else of the environment decides it.
     """
 
-    kind: Kind
+    kind: str
     base_url: str
     model: str
     key: Key | None = None
@@ -87,23 +76,33 @@ class Endpoint:
         return urlsplit(self.url).path
 
     @property
-    def other_kind(self) -> Kind:
-        """The other wire format, for advice."""
-        return "openai" if self.kind == "anthropic" else "anthropic"
+    def api(self) -> Api:
+        """What it speaks."""
+        return APIS[self.kind]
+
+    @property
+    def other_kind(self) -> str:
+        """The kind of another API, for advice."""
+        return next(kind for kind in APIS if kind != self.kind)
 
     @property
     def url(self) -> str:
         """The address to post to. A base without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` stays as it is."""
         parts = urlsplit(self.base_url)
-        path = parts.path.rstrip("/").removesuffix(_PATHS[self.kind]).rstrip("/")
+        path = parts.path.rstrip("/").removesuffix(self.api.path).rstrip("/")
         if not re.search(r"/v\d", path):
             path += "/v1"
-        return urlunsplit((parts.scheme, parts.netloc, path + _PATHS[self.kind], parts.query, ""))
+        return urlunsplit((parts.scheme, parts.netloc, path + self.api.path, parts.query, ""))
 
     @property
     def key_name(self) -> str:
         """The environment variable to name in advice about the key."""
-        return KEY_NAMES[self.kind][0 if self.bearer or self.kind == "openai" else 1]
+        return next(name for name, header in self.api.keys.items() if header == self.key_header)
+
+    @property
+    def key_header(self) -> str:
+        """The header that the key goes in."""
+        return BEARER if self.bearer else [*self.api.keys.values()][-1]
 
     def redacted(self, text: str) -> str:
         """*text* without the key: some servers repeat it in their errors."""

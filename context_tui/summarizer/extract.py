@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
-from context_tui.summarizer.request import Message, blocks_of, json_text
+from context_tui.session.markers import begins_summary, summary_body
+from context_tui.summarizer.request import Message, json_text, message_blocks
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
 LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
@@ -38,7 +38,7 @@ def extract(messages: list[Message], previous_summary: str | None = None, max_ch
     """The digest of a history.
 
     Args:
-        messages: what is to be condensed.
+        messages: what is to be condensed, without what a runtime put in.
         previous_summary: an earlier summary's body; else the one that the history itself begins with is used.
         max_chars: the most UTF-8 bytes (so at most as many characters) of the result.
 
@@ -72,14 +72,16 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
     typed: list[str] = []
     notes: list[str] = []
     summary = ""
-    for message in messages:
-        for block in blocks_of(message):
+    for number, message in enumerate(messages):
+        spoken = message.get("role") == "assistant"
+        for ordinal, block in enumerate(message_blocks(message)):
             text = block.get("text")
-            if block.get("type") != "text" or not isinstance(text, str) or not text.strip() or block.get("injected"):
+            if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
-            if text.startswith((DEFECT_SUMMARY, SDK_SUMMARY, CLAUDE_CODE_SUMMARY, LABEL)):
-                summary = text.removeprefix(DEFECT_SUMMARY).removeprefix(SDK_SUMMARY).removesuffix(SDK_SUMMARY_END)
-            elif message.get("role") == "assistant":
+            first = {"first_block": not ordinal, "first_message": not number}
+            if text.startswith(LABEL) or begins_summary(text, spoken=spoken, **first):
+                summary = summary_body(text)
+            elif spoken:
                 notes.append(text)
             elif not text.lstrip().startswith("<system-reminder>"):
                 typed.append(text)
@@ -114,7 +116,7 @@ def _size(messages: list[Message], previous_summary: str | None) -> int:
     """UTF-8 bytes of all that the history says."""
     total = utf8_len(previous_summary or "")
     for message in messages:
-        for block in blocks_of(message):
+        for block in message_blocks(message):
             for key in ("text", "thinking", "content", "input"):
                 value = block.get(key, "")
                 total += utf8_len(value) if isinstance(value, str) else utf8_len(json_text(value))

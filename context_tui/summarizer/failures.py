@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.endpoint import Endpoint
+
+if TYPE_CHECKING:  # it knows the APIs, whose decoders make failures
+    from context_tui.summarizer.endpoint import Endpoint
 
 QUOTE_LENGTH = 200
 """Characters of a server's own words that an error repeats."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
+from context_tui.summarizer.decoder import Decoder, Redact, mapping, name, number, string
 from context_tui.summarizer.reply import Event, ReplyModel, Stop, Text, Thinking, Usage
-from context_tui.summarizer.request import Message, SummaryRequest, body_text, cleaned, declared_tools, json_text
+from context_tui.summarizer.request import Message, SummaryRequest, cleaned, declared_tools, flattened, json_text
 
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""
@@ -40,7 +40,7 @@ def _messages(message: Message) -> Iterator[Message]:
     for block in message["content"]:
         if block["type"] == "tool_result":
             label = "[error] " if block.get("is_error") else ""  # there is no flag for it
-            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": label + body_text(block["content"])}
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": label + flattened(block["content"])}
         elif block["type"] == "tool_use":
             function = {"name": block["name"], "arguments": json_text(block["input"])}
             calls.append({"id": block["id"], "type": "function", "function": function})
@@ -71,8 +71,8 @@ class OpenAIDecoder(Decoder):
 
     api = "openai"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, redact: Redact = str) -> None:
+        super().__init__(redact)
         self._model = ""
         self._refused = False
 

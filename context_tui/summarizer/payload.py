@@ -6,30 +6,30 @@ import json
 from typing import Any
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer import anthropic, openai
+from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.masking import mask
 from context_tui.summarizer.request import SummaryRequest
 
 
-def payload(endpoint: Endpoint, request: SummaryRequest, limit: str = openai.LIMITS[0]) -> bytes:
+def payload(endpoint: Endpoint, request: SummaryRequest, limit: str = "") -> bytes:
     """The body of a call, exactly as it is sent; nothing is added to it or changed in it afterwards.
 
     Args:
         endpoint: who is asked; its model goes out as it is named.
         request: what is asked; ``mask_secrets`` says whether it is masked.
-        limit: OpenAI's name for the limit of the reply.
+        limit: the API's name for the limit of the reply; its first one by default.
 
     Raises:
         SummarizerError: something in it is nested too deeply.
     """
-    body = _body(endpoint.kind, request, limit)
+    body = endpoint.api.body(request, limit or endpoint.api.limits[0])
     return encode({"model": endpoint.model, **(mask(body)[0] if request.mask_secrets else body)})
 
 
 def suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
     """How many secrets of each kind the body of a call seems to hold: those that are masked, or sent as they are."""
-    return mask(_body(kind, request, openai.LIMITS[0]))[1]
+    return mask(APIS[kind].body(request, APIS[kind].limits[0]))[1]
 
 
 def encode(body: dict[str, Any]) -> bytes:
@@ -42,7 +42,3 @@ def encode(body: dict[str, Any]) -> bytes:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except RecursionError:
         raise SummarizerError("the history holds JSON nested too deeply to be sent; use the extract instead") from None
-
-
-def _body(kind: str, request: SummaryRequest, limit: str) -> dict[str, Any]:
-    return anthropic.body(request) if kind == "anthropic" else openai.body(request, limit)

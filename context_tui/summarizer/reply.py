@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.failures import (
     SHORTEN,
     CallFailed,
@@ -13,6 +13,9 @@ from context_tui.summarizer.failures import (
     parse_error_message,
     web_page_failure,
 )
+
+if TYPE_CHECKING:  # it knows the APIs, whose decoders make these events
+    from context_tui.summarizer.endpoint import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Failure:
     Attributes:
         kind: an ``error`` was reported in it, it is ``malformed``, a ``web_page``, in the format of the ``other_api``,
             or it was ``cut``: it just ended.
-        type: the server's name for the error, if it gave one.
+        type: the server's name for the error, if it gave one; the name of the ``other_api``.
         message: the server's text, unsanitised.
     """
 
@@ -219,9 +222,8 @@ class Reply:
         if failure.kind == "web_page":
             return web_page_failure(endpoint)
         if failure.kind == "other_api":
-            other = endpoint.other_kind
             what = f"{host} answers in the format of the other API"
-            return CallFailed("wrong_api", f"{what}; use the summarizer {other}, or check the base URL", text)
+            return CallFailed("wrong_api", f"{what}; use the summarizer {failure.type}, or check the base URL", text)
         if failure.kind == "malformed":
             remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
             return CallFailed("malformed", f"the reply of {host} is not a valid API response{said}; {remedy}", text)

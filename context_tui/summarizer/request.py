@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from context_tui.session.bodies import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.summarizer.secrets import find
 
@@ -62,7 +63,7 @@ def cleaned(messages: list[Message]) -> list[Message]:
     merged: list[Message] = []
     for message in messages:
         role = "assistant" if message.get("role") == "assistant" else "user"
-        blocks = [new for block in blocks_of(message) if (new := _cleaned_block(block)) is not None]
+        blocks = [new for block in message_blocks(message) if (new := _cleaned_block(block)) is not None]
         if not blocks:
             continue
         if merged and merged[-1]["role"] == role:
@@ -74,7 +75,7 @@ def cleaned(messages: list[Message]) -> list[Message]:
     return merged
 
 
-def blocks_of(message: Message) -> list[dict[str, Any]]:
+def message_blocks(message: Message) -> list[dict[str, Any]]:
     """The message's blocks; a plain string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
@@ -108,13 +109,13 @@ def _body(content: Any) -> str | list[dict[str, Any]]:
         return content
     if content is None:
         return ""
-    if isinstance(content, list) and all(isinstance(b, dict) and b.get("type") in ("text", "image") for b in content):
+    if is_block_list(content):
         return [new for block in content if (new := _cleaned_block(block)) is not None]
     return json_text(content)
 
 
-def body_text(content: str | list[dict[str, Any]]) -> str:
-    """A cleaned body as plain text, for formats whose results are text."""
+def flattened(content: str | list[dict[str, Any]]) -> str:
+    """A cleaned body as plain text with its images named, for formats whose results are text."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
@@ -148,7 +149,7 @@ def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[
         schema = tool.get("input_schema")
         known = {"name": safe_name(tool.get("name")), "description": str(tool.get("description") or "")}
         declared[known["name"]] = {**known, "input_schema": schema if isinstance(schema, dict) else _anything()}
-    called = [b for message in request.messages for b in blocks_of(message) if b.get("type") == "tool_use"]
+    called = [b for message in request.messages for b in message_blocks(message) if b.get("type") == "tool_use"]
     missing = sorted({safe_name(block.get("name")) for block in called} - declared.keys())
     for name in missing:
         declared[name] = {"name": name, "description": "A tool of the recorded session.", "input_schema": _anything()}

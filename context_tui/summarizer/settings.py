@@ -17,19 +17,18 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from platformdirs import user_config_path
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.endpoint import KEY_NAMES, READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key, Kind
+from context_tui.summarizer.apis import APIS, BEARER, Api
+from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key
 from context_tui.summarizer.proxy import proxy_for
 
 __all__ = ["Endpoint", "config_path", "resolve"]
 
-_MODELS: Mapping[Kind, str] = {"anthropic": "claude-haiku-4-5", "openai": "gpt-5-mini"}
-_URLS: Mapping[Kind, str] = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
 _FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
 
@@ -47,7 +46,7 @@ def resolve(
     An address that is named but empty is an error: it was meant to be another one than the service's own.
 
     Args:
-        kind: ``anthropic`` or ``openai``.
+        kind: the API, one of ``APIS``.
         model: the flag, if given.
         base_url: the flag, if given.
         environ: the environment; the process's own by default.
@@ -57,28 +56,28 @@ def resolve(
         SummarizerError: an unknown kind, an empty or unusable URL, model, proxy, key or file, or no key for a service
             that wants one.
     """
-    if kind not in get_args(Kind):
-        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(get_args(Kind))}")
-    chosen: Kind = "anthropic" if kind == "anthropic" else "openai"
+    api = APIS.get(kind)
+    if api is None:
+        raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(APIS)}")
     environ = os.environ if environ is None else environ
-    filed = _from_file(config, environ).get(chosen, {})
-    prefix = chosen.upper()
+    filed = _from_file(config, environ).get(kind, {})
+    prefix = kind.upper()
     if model is not None and not model.strip():
         raise SummarizerError("the name of the model is empty; give one, or leave --model out")
     named_url = _named_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
-    url = _checked_url(named_url or _URLS[chosen])
-    variable, key = _key(chosen, environ)
+    url = _checked_url(named_url or api.base_url)
+    variable, key = _key(api, environ)
     if key is None and named_url is None:
-        wanted = " or ".join(reversed(KEY_NAMES[chosen]))
-        raise SummarizerError(f"no key for {_URLS[chosen]}; set {wanted}, or give another server with --base-url")
+        wanted = " or ".join(reversed([*api.keys]))
+        raise SummarizerError(f"no key for {api.base_url}; set {wanted}, or give another server with --base-url")
     return Endpoint(
-        kind=chosen,
+        kind=kind,
         base_url=url,
-        model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or _MODELS[chosen],
+        model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or api.model,
         key=key,
         read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
         total_timeout=float(filed.get("total_timeout", TOTAL_TIMEOUT)),
-        bearer=variable != "ANTHROPIC_API_KEY" and key is not None,
+        bearer=key is not None and api.keys[variable] == BEARER,
         proxy=proxy_for(url, environ),
     )
 
@@ -105,9 +104,9 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip()
 
 
-def _key(kind: Kind, environ: Mapping[str, str]) -> tuple[str, Key | None]:
+def _key(api: Api, environ: Mapping[str, str]) -> tuple[str, Key | None]:
     """The first variable that holds a key, and the key."""
-    for name in KEY_NAMES[kind]:
+    for name in api.keys:
         if value := _variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.
             if not (value.isascii() and value.isprintable()):
@@ -150,17 +149,16 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
             _unknown(path, name, ["summarizer"])
     table = _table(path, "summarizer", data.get("summarizer", {}))
     for name, value in table.items():
-        if name not in get_args(Kind):
-            _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in get_args(Kind)])
-        _check_endpoint(path, f"summarizer.{name}", _table(path, f"summarizer.{name}", value))
+        if name not in APIS:
+            _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
+        _check_endpoint(path, APIS[name], f"summarizer.{name}", _table(path, f"summarizer.{name}", value))
     return table
 
 
-def _check_endpoint(path: Path, where: str, table: dict[str, Any]) -> None:
+def _check_endpoint(path: Path, api: Api, where: str, table: dict[str, Any]) -> None:
     for name, value in table.items():
         if name.lower().replace("-", "_") in _SECRET_KEYS:
-            kind: Kind = "anthropic" if where.endswith("anthropic") else "openai"
-            remedy = f"remove it and set {KEY_NAMES[kind][-1]}"
+            remedy = f"remove it and set {[*api.keys][-1]}"
             raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
             _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])

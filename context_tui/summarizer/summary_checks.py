@@ -14,7 +14,7 @@ from typing import Any, Literal
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.sizes import tokens_of_bytes
 from context_tui.summarizer.reply import CUT_REASONS, Usage
-from context_tui.summarizer.request import Message, blocks_of
+from context_tui.summarizer.request import Message, message_blocks
 
 REPEATS = 3
 """A line that stands this often is a loop."""
@@ -166,7 +166,7 @@ def _list(texts: list[str]) -> str:
 def _said(messages: list[Message]) -> str:
     """All strings of the messages, tool arguments and results included, one after the other."""
     texts: list[str] = []
-    pending: list[Any] = [block for message in reversed(messages) for block in reversed(blocks_of(message))]
+    pending: list[Any] = [block for message in reversed(messages) for block in reversed(message_blocks(message))]
     while pending:
         value = pending.pop()
         if isinstance(value, str):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from context_tui.summarizer.request import Message, blocks_of
+from context_tui.summarizer.request import Message, message_blocks
 
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file")
 _WRITING = frozenset("write edit multiedit multi patch create insert replace update notebookedit delete move".split())
@@ -38,7 +38,7 @@ def answered(messages: list[Message]) -> Iterator[Call | Failed]:
     """Every answered call, in the order of the answers. What failed changed nothing, and is told as a failure."""
     open_calls: dict[str, dict[str, Any]] = {}
     for message in messages:
-        for block in blocks_of(message):
+        for block in message_blocks(message):
             if block.get("type") == "tool_use":
                 open_calls[str(block.get("id"))] = block
             elif block.get("type") == "tool_result":

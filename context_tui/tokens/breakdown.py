@@ -11,6 +11,7 @@ from math import inf
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.markers import KODA_COMPACTABLE
+from context_tui.session.sizes import koda_tokens_of_bytes
 from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
 
@@ -121,7 +122,7 @@ def breakdown(
                 use = waiting.popleft() if len(waiting) > 1 else waiting[0] if waiting else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
                 size = body.size if body else facts.text_bytes[block]
-                koda_tokens[sums.tool_of_call.get(call, "")] += size * 2 // 7
+                koda_tokens[sums.tool_of_call.get(call, "")] += koda_tokens_of_bytes(size)
                 if use >= 0 and facts.path[use] >= 0:
                     whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
                     part = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))

@@ -12,6 +12,7 @@ from context_tui.errors import PlanError
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.sizes import BYTES_PER_TOKEN as BYTES_PER_TOKEN
+from context_tui.session.sizes import koda_tokens_of_bytes
 from context_tui.session.sizes import tokens_of_bytes as tokens_of_bytes
 
 Estimator = Callable[[Facts, int], int]
@@ -32,11 +33,11 @@ def bytes35(facts: Facts, block: int) -> int:
     """Tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
     kind = facts.kind[block]
     size = facts.size[block] if kind in (Kind.TOOL_USE, Kind.THINKING) else facts.text_bytes[block]
-    return size * 2 // 7
+    return koda_tokens_of_bytes(size)
 
 
 ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
-_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: tokens_of_bytes, bytes35: lambda size: size * 2 // 7}
+_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: tokens_of_bytes, bytes35: koda_tokens_of_bytes}
 
 
 def estimator_named(name: str) -> Estimator:

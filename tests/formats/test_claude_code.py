@@ -378,6 +378,17 @@ def test_two_objects_on_a_line_are_two_records(tmp_path: Path) -> None:
     assert counts(session) == [3, 0, 0]
 
 
+def test_two_objects_on_a_line_may_hold_what_each_may(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("é one")
+    recording.user("two")
+    digits = b'{"number":' + b"9" * 5_000 + b","
+    lines = [line.replace(b"{", digits, 1) for line in recording.lines]
+    alone = every(scanned(b"\n".join(lines), tmp_path))
+    glued = scanned(b" ".join(lines), tmp_path)
+    assert every(glued) == alone and counts(glued) == [2, 0, 0]
+
+
 def test_a_torn_last_line_is_one_problem(tmp_path: Path) -> None:
     recording = Recording()
     recording.user()

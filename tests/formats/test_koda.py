@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from context_tui.compaction.apply import apply
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
+from context_tui.formats.kit.databases import Database
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import format_of, open_session
 from context_tui.policies.planning import plan
@@ -375,3 +376,42 @@ def test_row_by_row_is_one_pass(tmp_path_factory: pytest.TempPathFactory, drawn:
     facts = session.facts
     in_context = [facts.record_place[r] for m in session.context_at().order for r in facts.records_of(m)]
     assert sorted(in_context) == live
+
+
+@pytest.mark.parametrize("column", ["content", "tool_calls", "thinking_content", "created_at"])
+def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
+    column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [user(f"message {number}") for number in range(100)]
+    rows[60] = reply("long", **{"created_at": DONE, column: "é" * 5_000})
+    path, longest = make(tmp_path / "koda.db", rows), 0
+    query = Database.query
+
+    def counted(*args: Any, **more: Any) -> list[tuple[Any, ...]]:
+        nonlocal longest
+        found = query(*args, **more)
+        longest = max([longest, *(len(value) for row in found for value in row if isinstance(value, bytes))])
+        return found
+
+    assert len(opened(FORM, path)) == 100
+    monkeypatch.setattr(Database, "query", counted)
+    monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", 9_000)
+    session = opened(FORM, path)
+    assert [(problem.where, problem.what[:29]) for problem in session.facts.problems] == [
+        ("row 61", "too large to read: 0 MB (at m")
+    ]
+    assert len(session) == 99 and 0 < longest < 9_000
+    assert session.facts.record_length[60] >= 10_000
+    assert session.content.raw(60) == "[too large to read]" and session.content.raw(61) == "message 61"
+    assert session.content.unchanged()
+    assert [message["content"][0]["text"] for message in session.to_messages()][59:62] == [
+        "message 59",
+        "message 61",
+        "message 62",
+    ]
+
+
+def test_of_a_long_row_the_beginning_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = opened(FORM, make(tmp_path / "koda.db", [user("x" * 500)]))
+    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
+    assert session.content.raw(0) == "x" * 100 + "\n[the first 100 of 500 bytes]"

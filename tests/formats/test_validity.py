@@ -11,10 +11,14 @@ import pytest
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.formats.anthropic import AnthropicFormat
+from context_tui.formats.base import scan
+from context_tui.formats.kit.document_scanner import DocumentScanner
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.koda import KodaFormat
-from context_tui.session.facts import BlockFlag, Kind, RecordKind
+from context_tui.session.facts import BlockFlag, Kind, RecordKind, Role, Usage
 from context_tui.session.limits import LATEST_MS, MAX_DEPTH, NAME_LENGTH
-from context_tui.session.session import Session
+from context_tui.session.session import Session, SessionInfo
 from tests.formats.histories import opened, put
 from tests.formats.recordings import Recording, call, result, shape, text, thinking, usage
 from tests.formats.test_koda import make, reply, user
@@ -311,3 +315,28 @@ def test_thinking_without_text_is_no_other_block(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     assert told(session) == [] and [*session.facts.kind] == [Kind.TEXT, Kind.THINKING, Kind.TEXT]
     assert session.message(1)["content"] == [thinking(""), text("")]
+
+
+class Careless:
+    """A format that hands on whatever stands in an element."""
+
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
+        builder.say_system("")
+
+    def tools(self, run: Run) -> list[dict[str, Any]]:
+        return []
+
+    def reply(self, run: Run) -> dict[str, Any] | None:
+        return None
+
+    def part(self, value: Any, place: int) -> Part:
+        return Part(Role.ASSISTANT, value["content"], usage=Usage(value["size"]))
+
+
+def test_what_a_format_for_documents_hands_on_is_checked_in_scan_and_text(tmp_path: Path) -> None:
+    blocks = [{"type": ["text"]}, {"type": "tool_use", "id": 7, "name": {}, "input": {}}, {"type": "text", "text": 3}]
+    path = put(tmp_path / "m.json", [{"role": "assistant", "content": blocks, "size": 2**70}])
+    session = scan(DocumentScanner(path, SessionInfo(str(path), "careless"), Careless))
+    assert told(session) == ["fresh is too large, not a number of tokens up to 1,000,000,000; left out"]
+    assert session.facts.requests == []
+    assert [block["type"] for block in session.message(0)["content"]] == ["unknown", "tool_use", "unknown"]

@@ -182,7 +182,7 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
         summary = "What happened."
         if plan.summarises and dice.random() < 0.1:
             prepared = prepare(plan, mask_secrets=dice.random() < 0.2)
-            summary = extract(prepared.head, prepared.previous) or summary
+            summary = extract(prepared.said, prepared.previous) or summary
         after = attempt(apply, session, plan, summary)
         if after is not None and plan.changed:
             made.append((plan, after))

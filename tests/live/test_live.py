@@ -13,7 +13,7 @@ import pytest
 
 from context_tui.policies import agent_sdk_compact, defect_compact
 from context_tui.summarizer.client import summarize, summarize_with_fallback
-from context_tui.summarizer.endpoint import Endpoint, Key, Kind
+from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.reply import Event, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
@@ -24,7 +24,7 @@ from .conftest import KEY, LiveServer, StartServer
 
 pytestmark = pytest.mark.live
 
-KINDS: tuple[Kind, ...] = ("anthropic", "openai")
+KINDS: tuple[str, ...] = ("anthropic", "openai")
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Add a retry to the exporter in src/export.py. It is cut here: \ud83d"},
     {
@@ -44,7 +44,7 @@ HEAD: list[dict[str, Any]] = [
 SHORT = SummaryRequest(None, [{"role": "user", "content": "Tell me a story."}], [], 100_000)
 
 
-def endpoint(server: LiveServer, kind: Kind, **more: Any) -> Endpoint:
+def endpoint(server: LiveServer, kind: str, **more: Any) -> Endpoint:
     return Endpoint(kind, server.url, "any", **{"key": Key(KEY), "read_timeout": 60.0, **more})
 
 
@@ -127,35 +127,35 @@ def test_a_real_summary_streams(start: StartServer) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_endless_reply_is_cut(endless: LiveServer, kind: Kind) -> None:
+def test_an_endless_reply_is_cut(endless: LiveServer, kind: str) -> None:
     failed = fails(endpoint(endless, kind))
     assert failed.kind == "cut"
     assert len(failed.partial) > 200
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_reaching_the_limit_is_a_cut(endless: LiveServer, kind: Kind) -> None:
+def test_reaching_the_limit_is_a_cut(endless: LiveServer, kind: str) -> None:
     failed = fails(endpoint(endless, kind), SummaryRequest(None, SHORT.messages, [], 12))
     assert failed.kind == "cut"
     assert 0 < len(failed.partial) < 200
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cancelling_while_it_writes(endless: LiveServer, kind: Kind) -> None:
+def test_cancelling_while_it_writes(endless: LiveServer, kind: str) -> None:
     assert cancelled_after(endpoint(endless, kind), SHORT, None) < 1
     # The server is free again: it answers the next one.
     assert fails(endpoint(endless, kind), SummaryRequest(None, SHORT.messages, [], 5)).kind == "cut"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cancelling_while_it_reads(start: StartServer, kind: Kind) -> None:
+def test_cancelling_while_it_reads(start: StartServer, kind: str) -> None:
     server = start("--ctx", "2048")
     long = SummaryRequest(None, [{"role": "user", "content": "one two three four " * 440}], [], 50)
     assert cancelled_after(endpoint(server, kind), long, 0.5) < 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_killed_while_it_writes(start: StartServer, kind: Kind) -> None:
+def test_a_server_killed_while_it_writes(start: StartServer, kind: str) -> None:
     server = start("--ctx", "512", "--grammar", "root ::= [a-z ] root")
     failed = fails(endpoint(server, kind), SHORT, on_first_text(lambda: server.send(signal.SIGKILL)))
     assert failed.kind == "disconnected"
@@ -164,7 +164,7 @@ def test_a_server_killed_while_it_writes(start: StartServer, kind: Kind) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_server_that_hangs(start: StartServer, kind: Kind) -> None:
+def test_a_server_that_hangs(start: StartServer, kind: str) -> None:
     server = start("--ctx", "512", "--grammar", "root ::= [a-z ] root")
     started = time.monotonic()
     # In the middle of a reply.
@@ -177,7 +177,7 @@ def test_a_server_that_hangs(start: StartServer, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_keys(plain: LiveServer, kind: Kind) -> None:
+def test_keys(plain: LiveServer, kind: str) -> None:
     assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=Key("sk-wrong"))))
     assert "requires a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
@@ -187,7 +187,7 @@ def test_keys(plain: LiveServer, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_that_is_too_long(plain: LiveServer, kind: Kind) -> None:
+def test_a_prompt_that_is_too_long(plain: LiveServer, kind: str) -> None:
     long = SummaryRequest(None, [{"role": "user", "content": "one two three four " * 1250}], [], 50)
     failed = fails(endpoint(plain, kind), long)
     assert failed.kind == "too_long"
@@ -195,7 +195,7 @@ def test_a_prompt_that_is_too_long(plain: LiveServer, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_wrong_path(plain: LiveServer, kind: Kind) -> None:
+def test_a_wrong_path(plain: LiveServer, kind: str) -> None:
     asked = Endpoint(kind, f"{plain.url}/v9", "any", Key(KEY))
     failed = fails(asked)
     assert failed.kind == "not_found"

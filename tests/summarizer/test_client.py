@@ -6,17 +6,22 @@ import asyncio
 import gzip
 import json
 import logging
+import os
+import re
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
+from context_tui.summarizer.apis import APIS, Api
 from context_tui.summarizer.client import connect, stream, summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.failures import CallFailed
+from context_tui.summarizer.payload import suspected_secrets
 from context_tui.summarizer.reply import Event, Note, ReplyModel, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
 from context_tui.summarizer.settings import resolve
@@ -407,6 +412,21 @@ def test_a_connection_broken_after_the_end_does_not_matter() -> None:
     assert call(lambda request: httpx.Response(200, content=broken()), OPENAI).text == "whole"
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_the_key_is_not_shown_by_an_event_that_the_end_leaves_unfinished(breaks: bool) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield openai_reply("whole").removesuffix(b"data: [DONE]\n\n")
+        yield f'data: {{"error": {{"type": "of {SECRET}", "message": "no credit left for {SECRET}"}}}}'.encode()
+        if breaks:
+            raise httpx.ReadError("reset")
+
+    seen: list[Event] = []
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body()))
+    with pytest.raises(CallFailed, match=re.escape("no credit left for [key]")) as failed:
+        asyncio.run(summarize(OPENAI, REQUEST, seen.append, transport=transport))
+    assert SECRET not in f"{seen}{failed.value}"
+
+
 def test_nothing_is_read_after_the_end() -> None:
     async def hanging() -> AsyncIterator[bytes]:
         yield anthropic_reply("whole")
@@ -512,3 +532,33 @@ def test_nobody_listens() -> None:
         asyncio.run(summarize_with_fallback([Endpoint("openai", "http://127.0.0.1:9", "m")], REQUEST))
     assert caught.value.kind == "refused"
     assert "127.0.0.1:9" in str(caught.value)
+
+
+def test_an_api_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[httpx.Request] = []
+
+    def respond(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, content=openai_reply("the summary"))
+
+    made_up = replace(
+        APIS["openai"],
+        path="/ask",
+        limits=("most",),
+        keys={"THIRD_KEY": "x-key"},
+        model="third-1",
+        base_url="http://third.test",
+        headers={"x-version": "3"},
+    )
+    monkeypatch.setitem(cast(dict[str, Api], APIS), "third", made_up)
+    endpoint = resolve("third", environ={"THIRD_KEY": SECRET, "CONTEXT_TUI_CONFIG": os.devnull})
+    assert call(respond, endpoint).text == "the summary"
+    assert str(sent[0].url) == "http://third.test/v1/ask"
+    assert (sent[0].headers["x-key"], sent[0].headers["x-version"]) == (SECRET, "3")
+    assert "authorization" not in sent[0].headers and "anthropic-version" not in sent[0].headers
+    body = json.loads(sent[0].content)
+    assert (body["model"], body["most"]) == ("third-1", 1000)
+    assert suspected_secrets("third", REQUEST) == {}
+    assert "third" in fails(status(401), endpoint).args[0] and endpoint.key_name == "THIRD_KEY"
+    with pytest.raises(SummarizerError, match=r"no key for http://third\.test; set THIRD_KEY"):
+        resolve("third", environ={"CONTEXT_TUI_CONFIG": os.devnull})

@@ -6,11 +6,12 @@ import json
 import time
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
-from context_tui.session.markers import DEFECT_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, KODA_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.summarizer.extract import LABEL, extract
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
@@ -91,6 +92,28 @@ def test_an_earlier_summary_is_kept() -> None:
     digest = extract([sdk, *SESSION])
     assert section(digest, "### Earlier summary") == ["> - old goal"]
     assert "Add a retry" in section(digest, "## Goal")[0]
+
+
+@pytest.mark.parametrize(
+    ("role", "recorded", "told"),
+    [
+        ("user", f"{KODA_SUMMARY}\n\n- old goal", "- old goal"),
+        ("user", f"{SDK_SUMMARY}- old goal{SDK_SUMMARY_END}", "- old goal"),
+        ("assistant", f"{DEFECT_SUMMARY}\n- old goal", "- old goal"),
+        ("user", f"{CLAUDE_CODE_SUMMARY} old goal", f"{CLAUDE_CODE_SUMMARY} old goal"),
+    ],
+)
+def test_a_summary_is_known_by_what_every_reader_knows_it_by(role: str, recorded: str, told: str) -> None:
+    summary: Message = {"role": role, "content": recorded}
+    assert section(extract([summary, *SESSION]), "### Earlier summary") == [f"> {told}"]
+
+
+def test_words_that_could_be_anyones_are_a_summary_at_the_beginning_only() -> None:
+    digest = extract([*SESSION, {"role": "user", "content": f"{CLAUDE_CODE_SUMMARY}, says the log."}])
+    assert "Earlier summary" not in digest
+    assert section(digest, "### User messages")[-1] == f"- {CLAUDE_CODE_SUMMARY}, says the log."
+    told = extract([*SESSION, {"role": "user", "content": f"{DEFECT_SUMMARY} is what defect writes."}])
+    assert "Earlier summary" not in told
 
 
 def test_tool_names_of_many_runtimes() -> None:

@@ -3,6 +3,7 @@
 Nine of ten lines are a block or two of an assistant, results that answer it, or a record that stands beside the
 conversation. Here they are decoded once, into just the fields that facts are made of; what a line has besides, and any
 line with something unusual about it, is left to :mod:`~context_tui.formats.claude_code.scan`. Both give the same facts.
+The loop is ``parse_usual_lines``.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             scanner._begin_epoch(message, scanner._anew)
         return message
 
-    def read_usual_lines(data: Buffer, start: int) -> tuple[int, int]:
+    def parse_usual_lines(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
         for count in range(FEW):
             end = find(b"\n", start, start + STEP)
@@ -212,4 +213,4 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             start = end + 1
         return start, FEW
 
-    return read_usual_lines
+    return parse_usual_lines

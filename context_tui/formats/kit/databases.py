@@ -23,8 +23,15 @@ from context_tui.formats.kit.files import file_stamp, open_regular
 PATIENCE_S = 20.0
 """How long one question may take; a damaged file can lead in circles."""
 
+LONGEST = 1_000_000_000
+"""Bytes of the longest value that SQLite reads."""
+
 MAGIC = b"SQLite format 3\0"
 Row = tuple[Any, ...]
+
+
+class ValueTooLarge(UnreadableSession):
+    """A value is longer than what is read of one."""
 
 
 class DatabaseLocked(UnreadableSession):
@@ -43,18 +50,26 @@ class Database:
         self._deadline = 0.0
         weakref.finalize(self, _close, self._open)
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def query(self, sql: str, values: Sequence[Any] = (), *, longest: int = LONGEST) -> list[Row]:
         """All rows that a statement gives.
 
+        Args:
+            longest: the bytes of the longest value that is read.
+
         Raises:
+            ValueTooLarge: one is longer; it was not read.
             DatabaseLocked: another program does not let it be read now.
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
             self._deadline = time.monotonic() + PATIENCE_S
             try:
-                return self._connection().execute(sql, values).fetchall()
+                connection = self._connection()
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+                return connection.execute(sql, values).fetchall()
             except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
+                    raise ValueTooLarge(f"{self.path}: holds a value that is too large to read") from None
                 self._forget()
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                     raise DatabaseLocked(
@@ -67,6 +82,15 @@ class Database:
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
         return frozenset(text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
+
+    def length(self, table: str, column: str, row_id: int) -> int:
+        """Bytes of a text, found without reading it; 0 where the row has none there."""
+        with self._lock:
+            try:
+                with self._connection().blobopen(table, column, row_id, readonly=True) as value:
+                    return len(value)
+            except (sqlite3.Error, OSError, ValueError, OverflowError):
+                return 0
 
     def tables(self) -> frozenset[str]:
         """The names of its tables."""

@@ -23,8 +23,8 @@ from context_tui.formats.kit.documents import (
     value_of,
 )
 from context_tui.formats.kit.files import file_stamp, open_regular, status_of
-from context_tui.formats.kit.lines import too_large
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.limits import too_large
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.formats.kit.values import text_in, title_of
 from context_tui.losses import losses_in
 from context_tui.session.facts import RecordKind, Role
@@ -59,11 +59,12 @@ class DocumentContent:
         elements: list[Element],
         run: Run,
         shape: DocumentShape,
+        part: Callable[[Any, int], Part],
         builder: MessageBuilder,
         now: Callable[[Run], bool],
     ) -> None:
-        self._elements, self.run, self._shape, self._builder = elements, run, shape, builder
-        self._now = now
+        self._elements, self.run, self._shape, self._part = elements, run, shape, part
+        self._builder, self._now = builder, now
 
     def unchanged(self) -> bool:
         """Whether the file still has the run as it was read; there may be more of it."""
@@ -73,7 +74,7 @@ class DocumentContent:
         """Blocks of a message, from every element that it was put together from."""
         facts = self._builder.facts
         places = [facts.record_place[row] for row in facts.records_of(message)]
-        parts = [self._shape.part(value_of(self._elements[place]), place) for place in places]
+        parts = [self._part(value_of(self._elements[place]), place) for place in places]
         return [dict(block) for part in parts for block in part.blocks]
 
     def raw(self, record: int) -> str:
@@ -120,7 +121,7 @@ class DocumentScanner:
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        content = DocumentContent(self._elements, self._run, self._shape, self._builder, self._still_has)
+        content = DocumentContent(self._elements, self._run, self._shape, self._part, self._builder, self._still_has)
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
     def _take(self, place: int) -> None:
@@ -130,7 +131,7 @@ class DocumentScanner:
             self._builder.add_problem(place, size, where, what)
             return
         try:
-            part = self._shape.part(value_of(element), place)
+            part = self._part(value_of(element), place)
         except ValueError as error:
             self._builder.add_problem(place, size, where, str(error))
         else:
@@ -164,6 +165,7 @@ class DocumentScanner:
 
     def _load(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
+        self._part = checking(self._shape.part)
         self._elements, self._next = _with_reply(run, self._shape), 0
         self._shape.begin(run, self._builder)
 
@@ -233,9 +235,10 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 
 def _title(run: Run, shape: DocumentShape) -> str:
+    understood = checking(shape.part)
     for place, element in enumerate(run.elements[:10]):
         try:
-            part = shape.part(value_of(element), place)
+            part = understood(value_of(element), place)
         except ValueError:
             continue
         if part.role == Role.USER and not part.results and (title := title_of(text_in(part.blocks))):

@@ -16,7 +16,7 @@ import msgspec
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.formats.kit.heads import BOM, first_values, whole_part
-from context_tui.formats.kit.lines import MOST_RAW, beginning, too_large
+from context_tui.formats.kit.limits import beginning, too_large
 from context_tui.formats.kit.values import recorded_tokens
 from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
 from context_tui.session.sizes import tokens_of_bytes
@@ -90,7 +90,7 @@ def shown(element: Element) -> str:
     """The text of an element, or the beginning of a long one."""
     if isinstance(element, msgspec.Raw):
         data = memoryview(element)
-        return beginning(bytes(data[:MOST_RAW]), len(data))
+        return beginning(data, len(data))
     return beginning(text_of(element).encode("utf-8", "replace"), size_of(element))
 
 
@@ -189,7 +189,7 @@ def _values(data: bytes) -> tuple[list[Element], str | None]:
     if cut := whole_part(data):
         end, closers = cut
         try:
-            return [_raw(data[:end] + closers)], beginning(data[end : end + MOST_RAW], len(data) - end)
+            return [_raw(data[:end] + closers)], beginning(memoryview(data)[end:], len(data) - end)
         except (ValueError, RecursionError):
             raise why from None
     values: list[Element] = []

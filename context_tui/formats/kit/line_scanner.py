@@ -11,7 +11,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.files import status_of
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checked
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.session.facts import RecordKind
 from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.session import Session, SessionInfo
@@ -33,13 +33,13 @@ class LineShape(Protocol):
 class LinesContent:
     """Full text of a session, read from the lines of its file when it is asked for."""
 
-    def __init__(self, file: LineFile, shape: LineShape, builder: MessageBuilder) -> None:
-        self.file, self._shape, self._builder = file, shape, builder
+    def __init__(self, file: LineFile, part: Callable[[Record], Part], builder: MessageBuilder) -> None:
+        self.file, self._part, self._builder = file, part, builder
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
         rows = self._builder.facts.records_of(message)
-        return [block for row in rows for block in checked(self._shape.part(parse_object(self._line(row)))).blocks]
+        return [block for row in rows for block in self._part(parse_object(self._line(row))).blocks]
 
     def raw(self, record: int) -> str:
         """A record's own text."""
@@ -67,7 +67,7 @@ class LineScanner:
     """A resumable scan of the only session in a file; as the file grows, what is new is read."""
 
     def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
-        self._file, self._info, self._shape = LineFile(path), info, shape()
+        self._file, self._info, self._part = LineFile(path), info, checking(shape().part)
         self._builder = MessageBuilder()
         self._reader = LineReader(self._file, self._builder.facts, parse_object)
 
@@ -88,11 +88,11 @@ class LineScanner:
     def session(self) -> Session:
         """A view of what has been read so far."""
         facts = self._builder.facts
-        return Session(facts, LinesContent(self._file, self._shape, self._builder), self._info, len(facts))
+        return Session(facts, LinesContent(self._file, self._part, self._builder), self._info, len(facts))
 
     def _take(self, record: Record, place: int, length: int) -> None:
         try:
-            part = checked(self._shape.part(record))
+            part = self._part(record)
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:

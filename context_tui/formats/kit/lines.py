@@ -5,10 +5,8 @@ That goes in short steps, whatever is there: a torn last line, several values on
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import re
 import time
 import weakref
 import zlib
@@ -17,18 +15,17 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.kit import limits
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.session.facts import Facts, Problem, RecordKind
+from context_tui.session.jsontext import value_ranges
 
 STEP = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
 stopped.
 """
-LARGEST, LARGEST_HERE = 256 << 20, 64 << 20
-"""Bytes of the largest record that is read, and of the largest that is tried in this process where another one that was
-given it could not decode it. A request holds 32 MB at most."""
-MOST_RAW = 1 << 20
-"""Bytes of a record that are shown as they are."""
+LARGEST_HERE = 64 << 20
+"""Bytes of the largest record that is tried in this process where another one that was given it could not decode it."""
 
 R = TypeVar("R")
 Take = Callable[[R, int, int], Iterator[bool] | None]
@@ -39,18 +36,6 @@ FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
 """Takes in a few usual lines from a place on; gives where it stopped, and how many it took."""
 FEW = 16
 """Lines that a fast path takes at most: then it is looked whether time is up."""
-_SPACE = re.compile(r"[ \t\r\n]*")
-
-
-def too_large(length: int) -> str:
-    """What is wrong with a record of so many bytes; nothing where it can be read."""
-    return f"too large to read: {length / 1e6:,.0f} MB (at most {LARGEST / 1e6:,.0f} MB)" if length > LARGEST else ""
-
-
-def beginning(data: bytes, length: int) -> str:
-    """The text of a record of *length* bytes of which *data* are the first, saying so where there are more."""
-    text = data[:MOST_RAW].decode("utf-8", "replace")
-    return text if length <= MOST_RAW else f"{text}\n[the first {MOST_RAW:,} of {length:,} bytes]"
 
 
 class LineFile:
@@ -91,7 +76,7 @@ class LineFile:
 
     def shown(self, start: int, length: int) -> str:
         """The text of a line, or the beginning of a long one."""
-        return beginning(self.read(start, min(length, MOST_RAW)), length)
+        return limits.beginning(self.read(start, min(length, limits.MOST_RAW)), length)
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
@@ -149,33 +134,6 @@ class LineFile:
         if isinstance(self.data, mmap.mmap):
             self.data.close()
         self._close()
-
-
-def objects_on(line: bytes) -> Iterator[tuple[int, int]]:
-    """Byte ranges of the JSON values on a line that holds several, one after the other.
-
-    Raises:
-        ValueError: what stands between or behind them is not JSON.
-    """
-    text = line.decode("utf-8", "surrogateescape")
-    decoder, at, offset = json.JSONDecoder(), 0, 0
-    while True:
-        begin = _end_of_space(text, at)
-        offset += begin - at
-        if begin >= len(text):
-            return
-        try:
-            _, at = decoder.raw_decode(text, begin)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-        width = len(text[begin:at].encode("utf-8", "surrogateescape"))
-        yield offset, offset + width
-        offset += width
-
-
-def _end_of_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
 
 
 class LineReader(Generic[R]):
@@ -261,7 +219,7 @@ class LineReader(Generic[R]):
                 yield True
         whole = end >= 0
         end = end if whole else size
-        if what := too_large(end - start):
+        if what := limits.too_large(end - start):
             self.torn = not whole
             self.problem(start, end - start, what)
         elif end - start <= STEP:
@@ -295,7 +253,7 @@ class LineReader(Generic[R]):
             return
         several: list[tuple[R, int, int]] = []
         try:
-            for begin, end in objects_on(line):
+            for begin, end in value_ranges(line):
                 several.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:

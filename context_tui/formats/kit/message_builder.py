@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from context_tui.formats.kit.values import block_of, recorded_tokens, text_in, usage_or_note
 from context_tui.session.facts import Compaction, Facts, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.spans import Spans
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,19 @@ class Part:
     compacted: Compacted | None = None
 
 
-def checked(part: Part) -> Part:
-    """What a record says, with blocks that are what they have to be, and sizes that may have been."""
-    usage, notes = usage_or_note(_bounded, part.usage)
-    return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
+def checking(understand: Callable[P, Part]) -> Callable[P, Part]:
+    """How a format understands a record, with blocks that are what they have to be, and sizes that may have been.
+
+    A scan and what reads its text again are given this same one, so that they cannot differ.
+    """
+
+    @wraps(understand)
+    def checked(*args: P.args, **more: P.kwargs) -> Part:
+        part = understand(*args, **more)
+        usage, notes = usage_or_note(_bounded, part.usage)
+        return replace(part, blocks=[*map(block_of, part.blocks)], usage=usage, notes=(*part.notes, *notes))
+
+    return checked
 
 
 def _bounded(usage: Usage | None) -> Usage | None:

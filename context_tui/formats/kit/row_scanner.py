@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
-from context_tui.formats.kit.databases import Database, checksum
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checked
+from context_tui.formats.kit import limits
+from context_tui.formats.kit.databases import Database, ValueTooLarge, checksum
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH, BATCH_BYTES = 64, 1 << 20
 """Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
+TOO_LARGE = "too large to read"
+"""What is wrong with a row whose size is not known."""
 
 
 class RowLike(Protocol):
@@ -35,6 +38,13 @@ class RowLike(Protocol):
 R = TypeVar("R", bound=RowLike)
 
 
+class TooLarge(NamedTuple):
+    """A row with a value that is too large to read, in its place among the others."""
+
+    id: Any
+    size: int
+
+
 class RowShape(Protocol[R]):
     """How a format understands rows. One is made for every pass over a session.
 
@@ -51,6 +61,9 @@ class RowShape(Protocol[R]):
 
     def part(self, row: R) -> Part:
         """What a row says; the same whenever it is asked."""
+
+    def size(self, row_id: int) -> int:
+        """Bytes of a row, found without reading it; 0 where that is not known."""
 
     def text(self, row: R) -> str:
         """A row's own texts, for showing a problem."""
@@ -81,13 +94,25 @@ class Rows(Generic[R]):
         found: int = self.database.query(sql, (self.session,))[0][0]
         return found
 
-    def behind(self, last: int) -> list[R]:
+    def behind(self, last: int) -> Sequence[R | TooLarge]:
         """The next rows behind the one with the id *last*; none at the end."""
-        found = self.database.query(self._select, (self.session, last, self._batch))
+        try:
+            found = self.database.query(self._select, (self.session, last, self._batch), longest=limits.LARGEST)
+        except ValueTooLarge:
+            if self._batch == 1:
+                return [self._too_large(last)]
+            self._batch = 1  # it is one of them: row by row up to it
+            return self.behind(last)
         rows = [self._shape.row(values) for values in found]
         large = sum(row.size for row in rows) > BATCH_BYTES
         self._batch = 1 if large else min(2 * self._batch, BATCH)
         return rows
+
+    def _too_large(self, last: int) -> TooLarge:
+        """The row behind the one with the id *last*, which cannot be read."""
+        own = f"{self._shape.rows} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
+        row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last))[0][0]
+        return TooLarge(row_id, self._shape.size(row_id))
 
     def with_id(self, row_id: int) -> R:
         """One row, as it is now.
@@ -95,12 +120,14 @@ class Rows(Generic[R]):
         Raises:
             UnreadableSession: it is no longer there.
         """
-        found = self.database.query(f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,))
+        found = self.database.query(
+            f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,), longest=limits.LARGEST
+        )
         if not found:
             raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
         return self._shape.row(found[0])
 
-    def note(self, row: R) -> None:
+    def note(self, row: R | TooLarge) -> None:
         """Remember a row, which has to be the next one, as it was read.
 
         Raises:
@@ -123,8 +150,8 @@ class Rows(Generic[R]):
 class RowContent(Generic[R]):
     """Full text of a session from the database."""
 
-    def __init__(self, shape: RowShape[R], builder: MessageBuilder, rows: Rows[R]) -> None:
-        self._shape, self._builder, self.rows = shape, builder, rows
+    def __init__(self, shape: RowShape[R], part: Callable[[R], Part], builder: MessageBuilder, rows: Rows[R]) -> None:
+        self._shape, self._part, self._builder, self.rows = shape, part, builder, rows
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from its rows as they are now.
@@ -132,12 +159,16 @@ class RowContent(Generic[R]):
         Raises:
             UnreadableSession: rows are no longer there.
         """
-        parts = [checked(self._shape.part(self._row(record))) for record in self._builder.facts.records_of(message)]
+        parts = [self._part(self._row(record)) for record in self._builder.facts.records_of(message)]
         return [block for part in parts for block in part.blocks]
 
     def raw(self, record: int) -> str:
-        """A row's texts."""
-        return self._shape.text(self._row(record))
+        """A row's texts, or the beginning of long ones; of what is too large only that it is."""
+        try:
+            data = self._shape.text(self._row(record)).encode("utf-8", "replace")
+        except ValueTooLarge:
+            return f"[{TOO_LARGE}]"
+        return limits.beginning(data, len(data))
 
     def system(self) -> str:
         """The system prompt, where a row holds it."""
@@ -196,27 +227,31 @@ class RowScanner(Generic[R]):
     def session(self) -> Session:
         """A view of what has been read so far."""
         facts = self._builder.facts
-        return Session(facts, RowContent(self._shape, self._builder, self._rows), self._info, len(facts))
+        return Session(facts, RowContent(self._shape, self._part, self._builder, self._rows), self._info, len(facts))
 
     def _begin(self) -> None:
         self._builder = MessageBuilder()
         self._shape = self._new_shape(self._database)
+        self._part = checking(self._shape.part)
         self._rows = Rows(self._database, self._shape, self._info.id)
-        self._waiting: list[R] = []
+        self._waiting: list[R | TooLarge] = []
         self._ended = False
         self._stamp = self._stamp or self._database.stamp()
 
     def _take(self) -> bool:
         """Take one row; whether there was one."""
         if not self._waiting:
-            self._waiting = self._rows.behind(self._rows.last)
-            self._waiting.reverse()
+            self._waiting = [*reversed(self._rows.behind(self._rows.last))]
         if not self._waiting:
             self._ended = True
             return False
         row = self._waiting.pop()
         self._rows.note(row)
-        part = checked(self._shape.part(row))
-        message = self._builder.add(part, row.id, row.size, f"row {row.id}")
+        where = f"row {row.id}"
+        if isinstance(row, TooLarge) or limits.too_large(row.size):
+            self._builder.add_problem(row.id, row.size, where, limits.too_large(row.size) or TOO_LARGE)
+            return True
+        part = self._part(row)
+        message = self._builder.add(part, row.id, row.size, where)
         self._shape.take(row, message, part.usage, self._builder)
         return True

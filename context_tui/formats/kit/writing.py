@@ -10,9 +10,8 @@ import msgspec
 
 from context_tui.formats.kit.values import as_id
 from context_tui.losses import Losses
-from context_tui.session.bodies import is_block_list
+from context_tui.session.bodies import body_text, is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
-from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 
 
@@ -50,15 +49,13 @@ LOOKS_TYPED = "injected blocks that look typed now"
 
 
 def body_as_text(result: dict[str, Any], losses: Losses) -> str:
-    """The body of a tool_result as text: the texts of a list joined, any other value as compact JSON."""
+    """The body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
     body = result.get("content")
-    if body is None or isinstance(body, str):
-        return body or ""
-    if not is_block_list(body):
+    text = body_text(body)
+    if is_block_list(body):
+        if images := sum(1 for block in body if block["type"] == "image"):
+            losses.add("images left out", images)
+            losses.change(result, {**result, "content": text})
+    elif body is not None and not isinstance(body, str):
         losses.add("JSON results turned into text")
-        return compact_text(body)
-    text = "".join(str(block.get("text") or "") for block in body if block["type"] == "text")
-    if images := sum(1 for block in body if block["type"] == "image"):
-        losses.add("images left out", images)
-        losses.change(result, {**result, "content": text})
     return text

@@ -35,7 +35,12 @@ class Row(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of its texts, as the database counts them."""
-        return sum(len(_bytes(value)) for value in (self.content, self.tool_calls) if value is not None)
+        return sum(len(_bytes(value)) for value in self.texts)
+
+    @property
+    def texts(self) -> list[Any]:
+        """Its texts."""
+        return [value for value in (self.content, self.tool_calls) if value is not None]
 
 
 def column_list(columns: frozenset[str]) -> str:

@@ -18,7 +18,8 @@ class KodaShape:
     id_column = "id"
 
     def __init__(self, database: Database) -> None:
-        columns = database.columns("messages")
+        self._database, columns = database, database.columns("messages")
+        self._columns = columns.intersection(Row._fields)
         self.rows = f"SELECT {column_list(columns)} FROM messages"
         self._has_completion = "completed_at" in columns
         self._archived: list[str | None] = []  # by message, when it was
@@ -31,9 +32,13 @@ class KodaShape:
         """What a row says."""
         return part_of(row, has_completion=self._has_completion)
 
+    def size(self, row_id: int) -> int:
+        """Bytes of a row, found without reading it."""
+        return sum(self._database.length("messages", name, row_id) for name in self._columns)
+
     def text(self, row: Row) -> str:
         """A row's texts."""
-        return "\n".join(text(value) for value in (row.content, row.tool_calls) if value is not None)
+        return "\n".join(text(value) for value in row.texts)
 
     def take(self, row: Row, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
         """Note whose prompt tokens include cached ones, rows of the system prompt, and when a row was archived."""

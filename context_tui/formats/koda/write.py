@@ -161,9 +161,7 @@ def _summary(blocks: list[Block]) -> str:
     starts = (markers.DEFECT_SUMMARY, markers.SDK_SUMMARY, markers.CLAUDE_CODE_SUMMARY)
     if not body.startswith(starts):
         return ""
-    for mark in starts[:2]:
-        body = body.removeprefix(mark)
-    return f"{markers.KODA_SUMMARY}\n\n{body.removesuffix(markers.SDK_SUMMARY_END).strip()}"
+    return f"{markers.KODA_SUMMARY}\n\n{markers.summary_body(body)}"
 
 
 def _text(blocks: list[Block], losses: Losses) -> str | None:

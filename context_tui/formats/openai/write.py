@@ -8,7 +8,7 @@ from typing import Any
 from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import tell_injected, write_json
 from context_tui.losses import Losses
-from context_tui.session.facts import is_block_list
+from context_tui.session.bodies import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Message, Session
 
@@ -100,7 +100,7 @@ def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
         losses.add("results no longer marked as errors")
     content: Any = body or ""
     images: list[Block] = []
-    if isinstance(body, list) and is_block_list(body):
+    if is_block_list(body):
         images = [block for block in body if block["type"] == "image"]
         texts = [block for block in body if block["type"] == "text"]
         content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]

@@ -28,7 +28,7 @@ class SlidingWindow(BasePolicy):
     about: ClassVar[str] = "example: drop the turns between the first and the newest ones"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
     Params: ClassVar[type[Params]] = SlidingWindowParams
-    trigger_only: ClassVar[frozenset[str]] = frozenset({"share"})
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"share"})
 
     def trigger(self, state: RuntimeState, params: SlidingWindowParams) -> Trigger:
         """Fires where the believed size has reached the share of the window."""

@@ -1,0 +1,56 @@
+"""What both policies of defect go by: its window, what it believes, and when it acts."""
+
+from __future__ import annotations
+
+from context_tui.compaction.plan import Trigger
+from context_tui.policies.base import Belief
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.context import Context
+from context_tui.tokens.measured import measured
+
+KEPT_TURNS = 3
+"""Turns at the end that a microcompaction leaves alone, by default."""
+UNKNOWN_WINDOW = 128_000
+"""The window that defect takes where it knows none, in tokens."""
+
+
+def window_tokens(state: RuntimeState) -> int:
+    """The window as defect sees it, in tokens."""
+    return state.window.tokens if state.window.known else UNKNOWN_WINDOW
+
+
+def share_of_window(state: RuntimeState, ratio: float) -> str:
+    """A share of the window in words, which say so where the window is defect's own fallback."""
+    fallback = "" if state.window.known else ", which defect assumes where the window is unknown"
+    return f"{ratio:.0%} of {window_tokens(state):,}{fallback}"
+
+
+def baseline_and_delta(state: RuntimeState) -> Belief:
+    """The size that defect believes: an estimate of what is new is added to the last recorded size."""
+    recorded = state.recorded is not None
+    return Belief(
+        state.believed,
+        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
+    )
+
+
+def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
+    """defect acts when what it believes reaches *threshold* tokens."""
+    fires = state.believed >= threshold
+    says = "has reached" if fires else "is below"
+    source = "recorded baseline + estimated delta" if state.recorded else "estimated: no recorded usage in this epoch"
+    if state.rewritten:
+        source = "estimated: the recorded baseline is forgotten when something is cleared"
+    return Trigger(
+        fires, f"believed {state.believed:,} {says} {what} = {threshold:,}", state.believed, threshold, source
+    )
+
+
+def few_turns(context: Context) -> str:
+    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
+    turns = len(measured(context).turn_starts)
+    if turns >= KEPT_TURNS:
+        return ""
+    few = "a single turn" if turns == 1 else f"{turns} turns"
+    kept = f"defect-microcompact keeps the last {KEPT_TURNS} by default (keep_recent_turns)"
+    return f"{few} here: {kept}; assistant_boundary lets defect-compact cut within one"

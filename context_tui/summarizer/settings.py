@@ -1,7 +1,6 @@
 """Where a summary is asked for: flag over environment over configuration file over default.
 
-Keys come from the environment only. The configuration file is TOML: ``$CONTEXT_TUI_CONFIG``, else ``config.toml`` in
-the folder that the system has for it (``~/.config/context-tui`` on Linux)::
+Keys come from the environment only. In the configuration file (:mod:`context_tui.config`)::
 
     [summarizer.anthropic]
     model = "claude-haiku-4-5"
@@ -13,21 +12,17 @@ the folder that the system has for it (``~/.config/context-tui`` on Linux)::
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from platformdirs import user_config_path
-
+from context_tui.config import ConfigError, config_path, read_tables
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.apis import APIS, BEARER, Api
 from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key
 from context_tui.summarizer.proxy import proxy_for
-
-__all__ = ["Endpoint", "config_path", "resolve"]
 
 _FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
@@ -82,13 +77,6 @@ def resolve(
     )
 
 
-def config_path(environ: Mapping[str, str]) -> Path:
-    """The configuration file's place: the one that is named, else the one that this system has for the program."""
-    if named := environ.get("CONTEXT_TUI_CONFIG"):
-        return Path(named)
-    return user_config_path("context-tui", appauthor=False) / "config.toml"
-
-
 def _named_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
     """The address that the flag or else the variable names; nothing when neither is given."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
@@ -134,16 +122,12 @@ def _checked_url(url: str) -> str:
 def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The ``[summarizer]`` table of the configuration file, checked; empty when there is no file."""
     path = config or config_path(environ)
+    if config and not config.exists():
+        raise SummarizerError(f"the configuration file {path} does not exist; create it, or name another one")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        if config:
-            raise SummarizerError(
-                f"the configuration file {path} does not exist; create it, or name another one"
-            ) from None
-        return {}
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-        raise SummarizerError(f"{path} is not valid TOML ({error}); fix it") from None
+        data = read_tables(path)
+    except ConfigError as error:
+        raise SummarizerError(str(error)) from None
     for name in data:  # other tables belong to other parts of the program
         if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
             _unknown(path, name, ["summarizer"])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from context_tui.config import config_path
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import Endpoint, Key
-from context_tui.summarizer.settings import config_path, resolve
+from context_tui.summarizer.settings import resolve
 
 SECRET = "sk-very-secret"
 

@@ -136,7 +136,7 @@ def no_colours(environment: Mapping[str, str]) -> bool:
 def theme_for(
     asked: str | None, environment: Mapping[str, str], names: Collection[str], kept: str | None = None
 ) -> str:
-    """The theme asked for (``dark`` and ``light`` are ours), else the *kept*.
+    """The theme asked for (``dark`` and ``light`` are ours), else the *kept*, else our dark one.
 
     Raises:
         Error: there is no theme of that name.

@@ -1,7 +1,7 @@
 """The real program in a pseudo-terminal: the colours that arrive, on every screen, in many themes, or with none.
 
-What is to be read has a contrast of at least 4.5 with its ground (WCAG), 3 where the terminal dims it. What has the keys
-is seen in any case. Bars, borders and scroll bars are drawing: they are known by the characters that they are made of.
+What is to be read has a contrast of at least 4.5 with its ground (WCAG), 3 where the terminal dims it. What has the
+keys is seen in any case. Bars, borders and scroll bars are drawing: they are known by the characters they are made of.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ STEPS = [
     Step("apply", ESCAPE + "2a", "extract"),
     Step("apply, further", TAB, "extract"),
     Step("summary, edited", "e", "finish"),
-    Step("apply again", ESCAPE, "retry"),
+    Step("apply again", ESCAPE, "accept"),
     Step("inspector again", ESCAPE, "recorded"),
     Step("applied", "1a", "applied"),
     Step("export", "e", "Export"),

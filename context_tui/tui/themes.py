@@ -64,11 +64,8 @@ LIGHT = Theme(
 _FEW = {
     "ansi-background": "ansi_default",
     "ansi-foreground": "ansi_default",
-    "foreground-muted": "ansi_bright_black",
-    "text-muted": "ansi_bright_black",
     "border": "ansi_bright_black",
     "border-blurred": "ansi_bright_black",
-    "block-cursor-blurred-text-style": "underline",
     "block-hover-background": "ansi_default",
     "input-cursor-text-style": "reverse",
     "link-color": "ansi_default",
@@ -93,9 +90,12 @@ FEW_DARK = Theme(
     warning="ansi_bright_yellow",
     error="ansi_bright_red",
     variables={
+        "foreground-muted": "ansi_bright_black",
+        "text-muted": "ansi_bright_black",
         "footer-key-foreground": "ansi_bright_yellow",
         "block-cursor-foreground": "ansi_black",
         "block-cursor-background": "ansi_white",
+        "block-cursor-blurred-background": "ansi_blue",
         **_FEW,
     },
 )
@@ -112,9 +112,12 @@ FEW_LIGHT = Theme(
     warning="ansi_magenta",
     error="ansi_red",
     variables={
+        "foreground-muted": "ansi_black",  # grey is too faint on white
+        "text-muted": "ansi_black",
         "footer-key-foreground": "ansi_magenta",
         "block-cursor-foreground": "ansi_bright_white",
         "block-cursor-background": "ansi_black",
+        "block-cursor-blurred-background": "ansi_white",
         **_FEW,
     },
 )

@@ -55,6 +55,7 @@ class Cells:
 
     Attributes:
         codes: every code of a colour or attribute that came.
+        colours: every colour that came.
         seen: every character that came.
     """
 
@@ -63,6 +64,7 @@ class Cells:
         self._default = tuple(map(_triplet, default))
         self.lines = [[Cell()] * columns for _ in range(rows)]
         self.codes: set[int] = set()
+        self.colours: set[Sent] = set()
         self.seen: set[str] = set()
         self._x = self._y = 0
         self._pen = Cell()
@@ -96,6 +98,10 @@ class Cells:
             "".join(cell.text for cell in line if "reverse" in cell.flags).strip(DRAWN + " ") for line in self.lines
         )
         return list(filter(None, words))
+
+    def hues(self) -> set[ColorTriplet]:
+        """Every colour that came and is no grey."""
+        return {seen for colour in self.colours if max(seen := self._seen(colour, 0)) - min(seen) > 50}
 
     def contrast(self, cell: Cell) -> float:
         """Contrast of what stands in a cell with its ground; terminals dim by half, more or less."""
@@ -165,6 +171,7 @@ class Cells:
 
     def _set(self, code: int, colour: Sent) -> None:
         pen = self._pen
+        self.colours.add(colour)
         self._pen = pen._replace(ink=colour) if code == 38 else pen._replace(ground=colour)
 
 

@@ -18,8 +18,8 @@ from context_tui.tui.output_filter import ASCII
 Run = tuple[str, str]
 """Text, and its style."""
 
-HERE = "$block-cursor-blurred-background $block-cursor-blurred-text-style"
-"""The ground of the row that is current; where there are few colours it is underlined."""
+HERE = "$block-cursor-blurred-background"
+"""The ground of the row that is current."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
 LEVELS = "▁▂▃▄▅▆▇█"

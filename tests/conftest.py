@@ -15,6 +15,7 @@ for name in list(os.environ):
     kept = name == "TEXTUAL_SNAPSHOT_TEMPDIR"  # the snapshot plugin hands it to its workers
     if not kept and (name in ("NO_COLOR", "FORCE_COLOR") or name.startswith(("TEXTUAL_", "CONTEXT_TUI_"))):
         del os.environ[name]
+os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor"}  # with few colours everything looks different
 # No test may reach an account, whatever it does wrong.
 for name in list(os.environ):
     if name.endswith(("_API_KEY", "_AUTH_TOKEN")) or name.startswith(("ANTHROPIC_", "OPENAI_", "CLAUDE_")):

@@ -10,15 +10,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from subprocess import Popen
 from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+from rich.console import COLOR_SYSTEMS
 from textual import events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
 from textual.screen import Screen
+from textual.theme import Theme
 from textual.widgets import Static
 
 from context_tui.config import Config, ConfigError, save_theme
@@ -26,10 +29,12 @@ from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
+from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.key_queue import Followed, KeyQueue
 from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.themes import DARK, LIGHT, theme_for
+from context_tui.tui.readable import Readable
+from context_tui.tui.themes import DARK, FEW_DARK, FEW_LIGHT, LIGHT, few_colours, no_colours, theme_for
 from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
@@ -95,12 +100,15 @@ class ContextTuiApp(App[None]):
         config: Config = NO_CONFIG,
         demo: bool = False,
     ) -> None:
+        self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
         super().__init__()
         self._theme_kept = ""
+        self.no_color = no_colours(os.environ)
         self.what = what
         self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys))
         self.drafts = Drafts()
-        self._output_filter = OutputFilter(ascii=ascii)
+        self._output_filter: OutputFilter | None = None
+        self._copying: Popen[bytes] | None = None
         self._has_begun = False
         self._keys = KeyQueue(self, super().on_event)
         self.ended_by: int | None = None  # the number of the signal
@@ -147,12 +155,21 @@ class ContextTuiApp(App[None]):
     async def _key_handled(self, event: Followed) -> None:
         await self._keys.followed(event)
 
+    def get_theme(self, theme_name: str) -> Theme | None:
+        """The theme of that name; where there are few colours, what stands for it."""
+        theme = super().get_theme(theme_name)
+        if theme is None or not self._few_colours:
+            return theme
+        return FEW_DARK if theme.dark else FEW_LIGHT
+
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and ours, as one."""
-        before = tuple(super().get_line_filters())
-        if before != self._output_filter.before:
-            self._output_filter = OutputFilter(before, ascii=self.options.ascii)
-        return [self._output_filter]
+        """Textual's filters and ours, as one; without Textual's for NO_COLOR, which send greys, or black on black."""
+        before = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
+        dark, last = self.current_theme.dark, self._output_filter
+        if last is None or before != last.before or dark != last.readable.dark:
+            system = None if self.no_color else COLOR_SYSTEMS[self.console.color_system or "truecolor"]
+            last = self._output_filter = OutputFilter(Readable(system, dark=dark), before, ascii=self.options.ascii)
+        return [last]
 
     def watch_theme(self, theme: str) -> None:
         """Keep a theme that was chosen here for the next time."""
@@ -164,8 +181,22 @@ class ContextTuiApp(App[None]):
                 self.notify(visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy; half a surrogate pair, which is no UTF-8, becomes a question mark."""
-        super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+        """Copy by the system's clipboard where there is one, else by the terminal (OSC 52); a notification says which.
+
+        Half a surrogate pair, which is no UTF-8, becomes a question mark.
+        """
+        self._clipboard = text = text.encode("utf-8", "replace").decode("utf-8")
+        if self._copying is not None:
+            give_up(self._copying)
+        self._copying = begin(text, os.environ)
+        self.run_worker(self._copy(text, self._copying), group="clipboard", exclusive=True)
+
+    async def _copy(self, text: str, program: Popen[bytes] | None) -> None:
+        if program is not None and await done(program):
+            self.notify("Copied", markup=False, timeout=4)
+        else:
+            super().copy_to_clipboard(text)
+            self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
     def end_by(self, signum: int, _frame: object = None) -> None:
         """Leave because of a signal, wherever the program is: the terminal is restored, the exit code names it.

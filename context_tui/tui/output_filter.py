@@ -1,7 +1,8 @@
 """The last thing that happens to every line before the terminal gets it.
 
-All text is made safe where it enters a widget; should some ever be forgotten, no control character leaves here. With
-``--ascii`` this is also where the drawn characters become plain ones, whichever widget they are from.
+All text is made safe where it enters a widget; should some ever be forgotten, no control character leaves here. This is
+also where text becomes readable, whichever theme and widget its colours are from, and where with ``--ascii`` the drawn
+characters become plain ones.
 """
 
 from __future__ import annotations
@@ -9,47 +10,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
+from context_tui.tui.readable import DRAWN, Readable
+
 ASCII = str.maketrans(
     {
+        **dict.fromkeys(DRAWN, "+"),
         **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*##", strict=True)),
         **dict(zip("▏▎▍▌▋▊▉", "_.::==#", strict=True)),
-        **dict(zip("░▒▓▔▀▐", ".:%-#|", strict=True)),
-        **dict(zip("─━│┃┊┆╎┴┈╌═║", "-=|||||+.-=|", strict=True)),
-        **dict(zip("┌┐└┘├┤┬┼╭╮╰╯╔╗╚╝", "++++++++++++++++", strict=True)),
-        **dict(zip("◀▶▸▼▾▴▲●○◆", "<>>vv^^o.@", strict=True)),
+        **dict(zip("░▒▓▔▀▐▕", ".:%-#||", strict=True)),
+        **dict(zip("─━│┃┊┆╎┈╌═║", "-=|||||.-=|", strict=True)),
+        **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
         **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
-        **dict(zip("“”Δ\u00a0", "''* ", strict=True)),
+        **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
+        **dict.fromkeys(map(chr, range(0x2400, 0x2440)), "?"),  # control pictures, which stand for what is not shown
+        "🔎": "/ ",
     }
 )
 """What is drawn in place of our characters where only ASCII is wanted: a cell for a cell, so that lines keep widths."""
 
 _HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_NO_STYLE = Style.null()
 _HIDDEN |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 
 
 class OutputFilter(LineFilter):
-    """Takes control characters out of every line, and with *ascii* our drawn characters.
+    """Takes control characters out of every line, makes its text readable, and with *ascii* takes our drawn characters.
 
     It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line.
     """
 
-    def __init__(self, before: Sequence[LineFilter] = (), *, ascii: bool = False) -> None:
+    def __init__(self, readable: Readable, before: Sequence[LineFilter] = (), *, ascii: bool = False) -> None:
         super().__init__()
-        self.before, self._ascii = tuple(before), ascii
+        self.before, self.readable, self._ascii = tuple(before), readable, ascii
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments with safe text in the same number of cells."""
+        """The segments with safe and readable text in the same number of cells."""
         for each in self.before:
             segments = each.apply(segments, background)
-        return [self._safe(segment) for segment in segments]
+        return [self._safe(segment, background) for segment in segments]
 
-    def _safe(self, segment: Segment) -> Segment:
-        text = segment.text
-        if segment.control or (text.isascii() and text.isprintable()):
+    def _safe(self, segment: Segment, background: Color) -> Segment:
+        text, style, control = segment
+        if control:
             return segment
         if not text.isprintable():
             text = text.translate(_HIDDEN)
-        return Segment(text.translate(ASCII) if self._ascii else text, segment.style)
+        if self._ascii and not text.isascii():
+            text = text.translate(ASCII)
+        drawn = self.readable(style or _NO_STYLE, text, background)
+        return segment if text is segment.text and drawn is style else Segment(text, drawn)

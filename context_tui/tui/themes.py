@@ -1,9 +1,12 @@
-"""Two themes of our own, and which one to begin with."""
+"""Two themes of our own, what they become where there are few colours, and which one to begin with."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
+from rich.console import Console
+from textual import constants
 from textual.theme import Theme
 
 from context_tui.errors import Error
@@ -58,21 +61,91 @@ LIGHT = Theme(
 )
 
 
+_FEW = {
+    "ansi-background": "ansi_default",
+    "ansi-foreground": "ansi_default",
+    "border": "ansi_bright_black",
+    "border-blurred": "ansi_bright_black",
+    "block-hover-background": "ansi_default",
+    "input-cursor-text-style": "reverse",
+    "link-color": "ansi_default",
+    "link-color-hover": "ansi_default",
+    "link-background-hover": "ansi_default",
+    "link-style-hover": "reverse",
+    "screen-selection-background": "ansi_default",
+    "screen-selection-foreground": "ansi_default",
+    **dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), "ansi_bright_black"),
+    **_scrollbars("ansi_default", "ansi_bright_black", "ansi_bright_black", "ansi_default"),
+}
+FEW_DARK = Theme(
+    name="few-dark",
+    ansi=True,
+    dark=True,
+    primary="ansi_bright_cyan",
+    secondary="ansi_cyan",
+    accent="ansi_bright_yellow",
+    foreground="ansi_white",
+    background="ansi_black",
+    success="ansi_bright_green",
+    warning="ansi_bright_yellow",
+    error="ansi_bright_red",
+    variables={
+        "foreground-muted": "ansi_bright_black",
+        "text-muted": "ansi_bright_black",
+        "footer-key-foreground": "ansi_bright_yellow",
+        "block-cursor-foreground": "ansi_black",
+        "block-cursor-background": "ansi_white",
+        "block-cursor-blurred-background": "ansi_blue",
+        **_FEW,
+    },
+)
+FEW_LIGHT = Theme(
+    name="few-light",
+    ansi=True,
+    dark=False,
+    primary="ansi_blue",
+    secondary="ansi_blue",
+    accent="ansi_magenta",
+    foreground="ansi_black",
+    background="ansi_bright_white",
+    success="ansi_blue",
+    warning="ansi_magenta",
+    error="ansi_red",
+    variables={
+        "foreground-muted": "ansi_black",  # grey is too faint on white
+        "text-muted": "ansi_black",
+        "footer-key-foreground": "ansi_magenta",
+        "block-cursor-foreground": "ansi_bright_white",
+        "block-cursor-background": "ansi_black",
+        "block-cursor-blurred-background": "ansi_white",
+        **_FEW,
+    },
+)
+
+
+def few_colours(environment: Mapping[str, str]) -> bool:
+    """Whether there are sixteen colours at most: as few as the terminal has, or none wanted."""
+    if no_colours(environment):
+        return True
+    system: Any = constants.COLOR_SYSTEM  # what Textual asks its own console for
+    return Console(color_system=system, force_terminal=True).color_system == "standard"
+
+
+def no_colours(environment: Mapping[str, str]) -> bool:
+    """Whether NO_COLOR says so; an empty one says nothing."""
+    return bool(environment.get("NO_COLOR"))
+
+
 def theme_for(
     asked: str | None, environment: Mapping[str, str], names: Collection[str], kept: str | None = None
 ) -> str:
-    """The theme asked for (``dark`` and ``light`` are ours), else one without colours under NO_COLOR, else the *kept*.
+    """The theme asked for (``dark`` and ``light`` are ours), else the *kept*, else our dark one.
 
     Raises:
         Error: there is no theme of that name.
     """
     if asked is None:
-        asked = environment.get("TEXTUAL_THEME") or None
-    if asked is None:
-        # An empty NO_COLOR means unset; Textual would only turn everything grey and still send colours.
-        if environment.get("NO_COLOR"):
-            return "ansi-dark"
-        asked = kept or DARK.name
+        asked = environment.get("TEXTUAL_THEME") or kept or DARK.name
     name = {"dark": DARK.name, "light": LIGHT.name}.get(asked, asked)
     if name not in names:
         raise Error(f"unknown theme {asked!r}; available: {', '.join(sorted(names))}")

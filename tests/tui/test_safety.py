@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
@@ -20,6 +21,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.output_filter import OutputFilter
+from context_tui.tui.readable import Readable
 from context_tui.tui.text import Reader, call_line, line
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
@@ -33,6 +35,7 @@ CONTROLS = (
     " \x07 \x08 \r \x0b \x00 \x7f \x85 \u202eevil\u202c \u2066x\u2069 \u200f \ud800 \u2028"
 )
 HOSTILE = MARKUP + CONTROLS
+READABLE, LIT = Readable(ColorSystem.TRUECOLOR, dark=True), Style(color="#ffffff", bgcolor="#000000")
 
 
 def hostile(text: str = HOSTILE) -> Session:
@@ -138,15 +141,15 @@ def test_no_line_of_text_has_a_control_character(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(), max_size=40))
 def test_the_guard_lets_no_control_character_through(text: str) -> None:
-    (segment,) = OutputFilter().apply([Segment(text, Style())], Color(0, 0, 0))
+    (segment,) = OutputFilter(READABLE).apply([Segment(text, Style())], Color(0, 0, 0))
     assert not {char for char in segment.text if unicodedata.category(char) == "Cc"}
     assert len(segment.text) == len(text)
 
 
 def test_the_guard_keeps_what_is_safe_as_it_is() -> None:
-    segments = [Segment("plain"), Segment("日本語 ▇"), Segment("", None, [(1, 2)])]  # type: ignore[list-item]
-    assert OutputFilter().apply(segments, Color(0, 0, 0)) == segments
-    (plain,) = OutputFilter(ascii=True).apply([Segment("▇─▶ 日")], Color(0, 0, 0))
+    segments = [Segment("plain", LIT), Segment("日本語 ▇", LIT), Segment("", None, [(1, 2)])]  # type: ignore[list-item]
+    assert OutputFilter(READABLE).apply(segments, Color(0, 0, 0)) == segments
+    (plain,) = OutputFilter(READABLE, ascii=True).apply([Segment("▇─▶ 日")], Color(0, 0, 0))
     assert plain.text == "#-> 日"
 
 

@@ -200,10 +200,9 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._look_for_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:
-        """Send the command to the clipboard."""
+        """Copy the command."""
         if self.result:
             self.app.copy_to_clipboard(self.result.resume_command)
-            self.notify("Command sent to the clipboard (OSC 52)", markup=False)
 
     def action_close(self) -> None:
         """Close with what was written, if anything was."""

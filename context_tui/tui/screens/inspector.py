@@ -734,7 +734,6 @@ class InspectorScreen(Screen[None]):
                 self.show_notification(why, warn=True)
                 return
             self.app.copy_to_clipboard(command_line(self.view))
-            self.show_notification("Command sent to the clipboard (OSC 52)")
             return
         location, facts = self.location, self.view.session.facts
         if not len(self.view.session):
@@ -743,7 +742,6 @@ class InspectorScreen(Screen[None]):
         blocks = zip(rows, self.reader.blocks(location.message), strict=False)
         wanted = [block for row, block in blocks if location.block in (-1, row)]
         self.app.copy_to_clipboard("\n\n".join(filter(None, map(plain_text, wanted))))
-        self.show_notification("Message sent to the clipboard (OSC 52)")
 
     # Other screens, and the way out
 

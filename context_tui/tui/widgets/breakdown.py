@@ -170,7 +170,7 @@ class BreakdownView(ScrollView, can_focus=True):
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
         runs = row_line(self.rows[number], width, here, self.ascii, self._call(self.rows[number]))
-        drawn = content(on(runs, "$boost") if here else runs, self.ascii)
+        drawn = content(on(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
 

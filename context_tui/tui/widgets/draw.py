@@ -18,6 +18,8 @@ from context_tui.tui.output_filter import ASCII
 Run = tuple[str, str]
 """Text, and its style."""
 
+HERE = "$block-cursor-blurred-background"
+"""The ground of the row that is current."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -101,8 +103,8 @@ def pad(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
     return [*found, (" " * (width - cells(found)), style)]
 
 
-def on(runs: Iterable[Run], background: str) -> list[Run]:
-    """The runs on a background."""
+def on(runs: Iterable[Run], background: str = HERE) -> list[Run]:
+    """The runs on a background; without one, on that of the current row."""
     return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
 
 

@@ -226,7 +226,7 @@ class Scoreboard(Widget, can_focus=True):
         for number, row in enumerate(self.rows[first : first + self._room], first):
             current = row.policy == self.current
             runs = score_line(number + 1, row, current, columns, width)
-            lines.append(content(on(runs, "$boost") if current else runs, self.ascii))
+            lines.append(content(on(runs) if current else runs, self.ascii))
         return Content("\n").join(lines)
 
     def action_choose(self, rows: int) -> None:

@@ -142,7 +142,7 @@ class SettingRows(Widget, can_focus=True):
     def _row(self, number: int, columns: Columns, width: int) -> list[Run]:
         control, here = self.controls[number], number == self.row
         runs = row(control, self.values[control.name], columns, width, here, self.typed if here else None)
-        return on(runs, "$boost") if here and self.has_focus else runs
+        return on(runs) if here and self.has_focus else runs
 
     def on_focus(self) -> None:
         """The chosen row is marked while keys come here."""

@@ -41,6 +41,17 @@ ABOUT = {
     "dropped": "would be dropped",
     "gone": "replaced by a placeholder",
 }
+LEGEND = {
+    "cleared": "cleared",
+    "truncated": "truncated",
+    "summarised": "summarised",
+    "dropped": "dropped",
+    "protected": "kept as recent",
+    "gone": "cleared before",
+    "before": "not in this context",
+    "after": "after the point",
+}
+"""What a mark is called in a line that explains those in sight, in this order."""
 PARTS = {
     Kind.TEXT: "text",
     Kind.THINKING: "thinking",

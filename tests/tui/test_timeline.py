@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from context_tui.tui.marks import Marker
-from context_tui.tui.rows import Rows
+from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.text import Reader
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.timeline import Timeline
@@ -37,7 +37,8 @@ class Shows(App[None]):
     def on_mount(self) -> None:
         view = self.view
         self.timeline = self.query_one(Timeline)
-        self.timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), self.listed)
+        listed = range(len(self.rows)) if self.listed is None else self.listed
+        self.timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), listed)
         self.timeline.focus()
 
     def on_event_sent(self, message: Any) -> None:
@@ -54,9 +55,9 @@ async def test_a_row_has_mark_number_turn_kind_preview_and_tokens() -> None:
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         found = text(shown)
-        assert found[0].split()[:4] == ["0", "1", "▶", "user"] and "rotate the refresh tokens" in found[0]
-        assert found[1].split()[:2] == ["1", "asst"] and "→ Read src/auth0.py · Bash pytest -q" in found[1]
-        assert "result  Read src/auth0.py" in found[2] and "450" in found[2]
+        assert found[1].split()[:2] == ["0", "user"] and "rotate the refresh tokens" in found[1]
+        assert found[2].split()[:2] == ["1", "asst"] and "→ Read src/auth0.py · Bash pytest -q" in found[2]
+        assert "result  Read src/auth0.py" in found[3] and "450" in found[3]
         cleared = next(line for line in found if line.startswith(" -"))
         assert "Read src/auth1.py" in cleared and "▇" in cleared
 
@@ -104,7 +105,7 @@ async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
         await pilot.press("home")
         await pilot.pause()
         moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
-        assert moved[-1].location == Location(0)
+        assert moved[-1].location == Location(0, HEAD)
 
 
 async def test_end_does_not_animate() -> None:

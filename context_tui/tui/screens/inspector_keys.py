@@ -73,6 +73,8 @@ _FIRST = [
     _key("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
     _key("left_square_bracket", "turn(-1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
+    _key("z", "fold", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
+    _key("Z", "fold_all", "Fold all turns", "fold-all", "Fold all turns to a table of contents, or open them"),
 ]
 _REST = [
     _key("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),

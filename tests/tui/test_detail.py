@@ -154,9 +154,9 @@ async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
         assert len(app.detail._lines) < 300, "wrapped as far as it is looked at"
         app.detail.action_ends(True)
         await pilot.pause()
-        assert "9,800,000 more characters; press o to show more" in drawn(app)
-        await pilot.press("o")
-        assert app.detail._subject is not None and app.detail._subject.limit == LIMIT * 10
+        assert "9,800,000 more characters; press x to show more" in drawn(app)
+        await pilot.press("x")
+        assert app.detail._subject is not None and app.detail._subject.extent.limit == LIMIT * 10
 
 
 async def test_the_place_stays_when_only_the_fate_changes() -> None:

@@ -232,7 +232,7 @@ class InspectorScreen(Screen[None]):
         self.reading = False
         view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.location)
         if not self.touched:
-            view = replace(view, cursor=self._begin_at(view))
+            view = self._located(view, self._begin_at(view))
         self.show(view)
         self.fresh = True
 
@@ -254,8 +254,6 @@ class InspectorScreen(Screen[None]):
         if view.session is not self.reader.session:
             self.reader = Reader(view.session)
         self.rows.grow(view.session)
-        if view.cursor != old.cursor:
-            self.view = view = replace(view, folds=self._folds_without(view.cursor))
         self.marker = Marker(view.context, view.plan, view.applied.marks if view.applied else None)
         self._list_rows()
         self._draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.location)
@@ -476,7 +474,7 @@ class InspectorScreen(Screen[None]):
 
     @on(HeaderBar.Jumped)
     def _header_clicked(self, event: HeaderBar.Jumped) -> None:
-        self.show(replace(self.view.with_point(event.message), cursor=Location(event.message)))
+        self.show(self._located(self.view.with_point(event.message), Location(event.message)))
 
     def action_turn(self, step: int) -> None:
         """Go to the head of another turn."""
@@ -486,18 +484,18 @@ class InspectorScreen(Screen[None]):
 
     def go_to(self, location: Location) -> None:
         """Select a location; the turn that it stands in is opened."""
-        folds = self._folds_without(location)
-        if folds == self.view.folds:
+        view = self._located(self.view, location)
+        if view.folds == self.view.folds:
             self.query_one(Timeline).select(location)
         else:
-            self.show(replace(self.view, folds=folds, cursor=location))
+            self.show(view)
 
-    def _folds_without(self, location: Location) -> Folds:
-        """The folds with a location in sight: the head of a folded turn is."""
-        folds = self.view.folds
-        if not folds or location.block == HEAD or not self.rows.heads:
-            return folds
-        return folds.without(self.rows.number(self.rows.turn_of(location.message)))
+    def _located(self, view: View, location: Location) -> View:
+        """A view with the cursor at a location, and the turn that this stands in opened; a head is in sight anyway."""
+        folds = view.folds
+        if folds and location.block != HEAD and self.rows.heads:
+            folds = folds.without(self.rows.number(self.rows.turn_of(location.message)))
+        return replace(view, cursor=location, folds=folds)
 
     def action_fold(self) -> None:
         """Fold the turn of the selected row to its head, or open it."""
@@ -556,7 +554,7 @@ class InspectorScreen(Screen[None]):
             self.show_notification(only or nowhere)
             return
         cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
-        self.show(replace(self.view.with_point(found.at), cursor=cursor))
+        self.show(self._located(self.view.with_point(found.at), cursor))
 
     # Policies and their settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -133,12 +134,33 @@ class Detail(ReadingPane):
         text = self._lines[index].text
         found = self.get_component_rich_style("reading-pane--found")
         over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
-        for place in places(text, self.needle):
-            start = cell_len(text[:place])
-            end = start + cell_len(text[place : place + len(self.needle)])
+        for first, stop in self._found_in(index):
+            start, end = cell_len(text[:first]), cell_len(text[:stop])
             marked = Strip([Segment(s.text, (s.style or Style()) + over) for s in strip.crop(start, end)])
             strip = Strip.join([strip.crop(0, start), marked, strip.crop(end, strip.cell_length)])
         return strip
+
+    def _found_in(self, line: int) -> list[tuple[int, int]]:
+        """From where to where a line holds what is looked for, or a part of it that was wrapped."""
+        text, long = self._lines[line].text, len(self.needle)
+        spans = [(place, place + long) for place in places(text, self.needle)]
+        for above, here in ((line - 1, line), (line, line + 1)):
+            if not self._goes_on(above):
+                continue
+            head, tail = self._lines[above].text, self._lines[here].text[: long - 1]
+            for gap in ("", " "):  # a blank at which a line is broken is not drawn
+                edge = max(len(head) - long + 1, 0)
+                for place in places(head[edge:] + gap + tail, self.needle):
+                    first, stop = edge + place, edge + place + long - len(head) - len(gap)
+                    if first < len(head) and stop > 0:
+                        spans.append((first, len(head)) if above == line else (0, stop))
+        return spans
+
+    def _goes_on(self, line: int) -> bool:
+        """Whether a line is wrapped, so that the next one goes on with it."""
+        following = bisect_left(self._starts, line + 1)
+        starts = following < len(self._starts) and self._starts[following] == line + 1
+        return 0 <= line < len(self._lines) - 1 and not starts
 
     def wait(self, title: Content, what: str) -> None:
         """Say that something is being read."""

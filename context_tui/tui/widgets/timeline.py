@@ -32,6 +32,8 @@ _PARTS = (
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
+SIGN = 5
+"""Cells at the left of a head in which a click folds or opens the turn."""
 UNSETTLED = 64
 """Rows at the end of a session that is still being read which may yet change: results come in one by one."""
 
@@ -366,12 +368,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the row under the mouse; a second click opens it."""
+        """Select the row under the mouse; a second click opens it, and one on the sign of a head its turn."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
         line = offset.y + self.scroll_offset.y
         if line < self.count:
-            if line == self.cursor and event.chain > 1:
-                self.action_enter() if self.location.block == HEAD else self.action_open()
-            self.cursor = line
+            again, self.cursor = line == self.cursor and event.chain > 1, line
+            if self.location.block == HEAD:
+                if again or offset.x < SIGN:
+                    self.action_enter()
+            elif again:
+                self.action_open()

@@ -113,8 +113,16 @@ class Turns:
         tokens -= _less(context, messages)
         share = inside / sums.total if sums.total else 0.0
         plan = self._marker.plan
-        fates = tuple(self._fates(plan, messages, positions)) if plan and plan.changed else ()
-        return Turn(number, messages, tokens, share, fates=fates)
+        fates = self._fates(plan, messages, positions) if plan and plan.changed else self._done(span)
+        return Turn(number, messages, tokens, share, fates=tuple(fates))
+
+    def _done(self, span: range) -> Iterator[Fate]:
+        """What was done to the results of a turn when a plan was applied."""
+        done = self._marker.done if self._marker else {}
+        if done:
+            rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
+            for word, count in Counter(done[row] for row in rows if row in done).most_common():
+                yield Fate(word, word, count, len(rows), "result")
 
     def _fates(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[Fate]:
         """What becomes of a turn: of its messages, then of the results and other blocks in those that stay."""

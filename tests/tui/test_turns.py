@@ -21,7 +21,7 @@ from context_tui.tui.listing import folded, line_of, listed
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.turns import Turn, Turns
-from context_tui.tui.view import View
+from context_tui.tui.view import Applied, View
 from tests.formats.recordings import Recording, conversations
 from tests.tui.inspecting import CLEAR, eventful, session
 
@@ -160,10 +160,10 @@ def test_folds_take_no_room_for_each_row() -> None:
 
 def test_folds_survive_what_keeps_all_messages() -> None:
     view = replace(View(session()), folds=ALL.toggled(2))
-    same, fewer = session(), session(5)
-    assert view.applied(same).folds == view.folds
-    assert view.applied(fewer).folds == ALL, "its turns have other numbers"
-    back = view.applied(fewer).undone()
+    told = Applied("manual", "", {})
+    same, fewer = (view.with_copy(made, told, view.cursor) for made in (session(), session(5)))
+    assert same.folds == view.folds and fewer.folds == ALL, "its turns have other numbers"
+    back = fewer.undone()
     assert back is not None and back.folds == view.folds
 
 
@@ -231,3 +231,11 @@ def test_a_context_that_begins_with_messages_from_elsewhere_counts_them_in_their
     turns = turns_of(rows_of(made), Marker(view.context, view.plan))
     assert [turn.share is None for turn in turns] == [False, False, True, True, True, False]
     assert sum(turn.share or 0 for turn in turns) == pytest.approx(1)
+
+
+def test_heads_of_a_copy_say_what_was_done() -> None:
+    view = View(session())
+    assert view.plan is not None
+    marks = dict.fromkeys(view.plan.changes, "cleared")
+    first, *_, last = turns_of(rows_of(view.session), Marker(view.context, None, marks))
+    assert [str(fate) for fate in first.fates] == ["cleared 2 of 6 results"] and not last.fates

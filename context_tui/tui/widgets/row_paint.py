@@ -16,7 +16,7 @@ from context_tui.tui.text import plural
 from context_tui.tui.turns import Turn
 from context_tui.tui.widgets.draw import percent
 
-OPEN, FOLDED, FILLED, RULE, MORE = "▾", "▸", "▇", "─", "…"
+OPEN, FOLDED, FILLED, RULE, HEAVY, MORE = "▾", "▸", "▇", "─", "━", "…"
 BAR, KIND, TOKENS = 8, 8, 9
 WORDS = 14
 """Cells that the first words of a folded turn get, whatever else is to be told of it."""
@@ -163,7 +163,7 @@ def _strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, over: St
     return Strip([Segment(part, style + over) for part, style in parts]).adjust_cell_length(width, text + over)
 
 
-def paint_column_heads(columns: Columns, title: str, styles: Mapping[str, Style]) -> Strip:
+def paint_column_heads(columns: Columns, title: str, styles: Mapping[str, Style], rule: str = RULE) -> Strip:
     """The upper edge of the timeline: what its columns are, and its title where there is room for it."""
     words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len("est. tokens")
     labels = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words"), (tokens, "est. tokens")]
@@ -174,10 +174,10 @@ def paint_column_heads(columns: Columns, title: str, styles: Mapping[str, Style]
     parts: list[tuple[str, Style]] = []
     done = 0
     for place, label in sorted([*labels, (at, title)]):
-        edge = (RULE * (place - done - 2)).center(place - done) if done else RULE * (place - 1) + " "
+        edge = (rule * (place - done - 2)).center(place - done) if done else rule * (place - 1) + " "
         parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
         done = place + cell_len(label)
-    parts.append((" " + RULE * (columns.width - done - 1), styles["edge"]))
+    parts.append((" " + rule * (columns.width - done - 1), styles["edge"]))
     return _strip(parts, columns.width, styles["edge"], Style())
 
 

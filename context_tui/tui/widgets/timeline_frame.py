@@ -11,14 +11,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from context_tui.tui.marks import GLYPHS, LEGEND
-from context_tui.tui.widgets.row_paint import FILLED, FOLDED, Columns, paint_column_heads
+from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, RULE, Columns, paint_column_heads
 
 SIGNS = {"folded": (FOLDED, "folded turn, z opens it"), "bar": (FILLED, "est. tokens, beside the largest")}
 """What else than marks is explained, by the look that it has: its sign and its name."""
 
 
 class ColumnHeads(Widget):
-    """One line above the timeline: its title, and what its columns are."""
+    """One line above the timeline: its title, and what its columns are; heavy where keys go to what is below."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
@@ -37,7 +37,8 @@ class ColumnHeads(Widget):
     def render_line(self, y: int) -> Strip:
         """The line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
-        return paint_column_heads(Columns.of(self.size.width, self._messages), self.title, styles)
+        rule = HEAVY if isinstance(self.parent, Widget) and self.parent.has_focus_within else RULE
+        return paint_column_heads(Columns.of(self.size.width, self._messages), self.title, styles, rule)
 
 
 class Legend(Widget):

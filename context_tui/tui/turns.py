@@ -46,7 +46,9 @@ class Fate(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same without saying of what."""
+        """The same without saying of what, where that is understood."""
+        if self.what == "message" and self.number == self.of:
+            return f"{self.does} all"
         return f"{self.does} {self.number:,} of {self.of:,}" if self.of else str(self)
 
 

@@ -169,10 +169,10 @@ async def test_only_the_marks_in_sight_are_explained_where_there_is_room() -> No
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         legend = inspector(running).query_one(Legend)
-        assert legend.shown == ("protected", "bar") and "= kept as recent" in drawn(running)
+        assert legend.shown == ("protected", "open", "bar") and "= kept as recent" in drawn(running)
         await pilot.press("home")
         await settled(pilot)
-        assert legend.shown == ("before", "bar") and "< not in this context" in drawn(running)
+        assert legend.shown == ("before", "open", "bar") and "< not in this context" in drawn(running)
         await pilot.resize_terminal(80, 24)
         await settled(pilot)
         assert not legend.region and "not in this context" not in drawn(running)

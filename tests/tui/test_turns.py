@@ -20,7 +20,7 @@ from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.listing import folded, line_of, listed
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import HEAD, WHOLE, Rows
-from context_tui.tui.turns import Turn, Turns
+from context_tui.tui.turns import Fate, Turn, Turns
 from context_tui.tui.view import Applied, View
 from tests.formats.recordings import Recording, conversations
 from tests.tui.inspecting import CLEAR, eventful, session
@@ -221,6 +221,8 @@ def test_heads_say_it_in_words() -> None:
     assert [str(fate) for fate in turns_of(rows_of(view.session), Marker(view.context, view.plan))[3].fates] == [
         "summarises 8 of 8 messages"
     ]
+    assert Fate("summarised", "summarises", 8, 8, "message").short == "summarises all"
+    assert Fate("dropped", "drops", 1, 0, "other block").short == "drops 1 other block"
 
 
 def test_a_context_that_begins_with_messages_from_elsewhere_counts_them_in_their_turns() -> None:

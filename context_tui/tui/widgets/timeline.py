@@ -199,16 +199,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = at if isinstance(self._listed, array) else line_of(self._listed, at)
 
     def looks_in_sight(self) -> set[str]:
-        """The marks and signs in sight, by their looks: verdicts, ``folded`` and ``bar``."""
+        """The marks and signs in sight, by their looks: verdicts, ``open`` and ``folded`` turns, ``bar``."""
         found = {"bar"} if self._columns(self._rows).bar and self.count else set()
         for line in self._in_sight():
             row = self._listed[line]
             block = self._rows.block[row]
             if block >= WHOLE and self._marker:
                 found.add(self._marker.mark(self._rows.message[row], block).word)
-            elif block == HEAD and self._is_folded(row):
+            elif block == HEAD:
                 turn = self._turns.turn(self._rows.turn_at(row))
-                found |= {"folded", turn.word}
+                found |= {"folded", turn.word} if self._is_folded(row) else {"open"}
         return found
 
     def _is_folded(self, row: int) -> bool:

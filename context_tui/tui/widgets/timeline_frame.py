@@ -11,9 +11,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from context_tui.tui.marks import GLYPHS, LEGEND
-from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, RULE, Columns, paint_column_heads
+from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
 
-SIGNS = {"folded": (FOLDED, "folded turn, z opens it"), "bar": (FILLED, "est. tokens, beside the largest")}
+SIGNS = {
+    "open": (OPEN, "turn, z folds it"),
+    "folded": (FOLDED, "folded turn, z opens it"),
+    "bar": (FILLED, "est. tokens, beside the largest"),
+}
 """What else than marks is explained, by the look that it has: its sign and its name."""
 
 
@@ -27,6 +31,13 @@ class ColumnHeads(Widget):
         super().__init__(id=id)
         self.title = ""
         self._messages = 0
+
+    def on_mount(self) -> None:
+        """Follow the focus."""
+        self.watch(self.screen, "focused", self._draw_again, init=False)
+
+    def _draw_again(self) -> None:
+        self.refresh()
 
     def show(self, title: str, messages: int) -> None:
         """Show a title, above the columns that so many messages have."""
@@ -66,7 +77,7 @@ class Legend(Widget):
             glyph, name = SIGNS.get(look) or (GLYPHS[look], LEGEND[look])
             if used + len(name) + 4 > width:
                 break
-            style = self._style("head" if look == "folded" else look)
+            style = self._style("head" if look in ("open", "folded") else look)
             segments += [Segment(f" {glyph}", style), Segment(f" {name} ", quiet)]
             used += len(name) + 4
         return Strip(segments).adjust_cell_length(width, quiet)

@@ -115,7 +115,7 @@ def paint_head(
 ) -> Strip:
     """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
     dim = styles["outside"] if turn.outside else None
-    head, text, quiet = (dim or styles[name] for name in ("head", "text", "quiet"))
+    head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     fate = styles.get(turn.word, quiet)
     name = f" {OPEN if words is None else FOLDED} {turn.name}"
     room = columns.end - 2 - len(name)

@@ -28,7 +28,7 @@ from context_tui.tui.view import Location
 from context_tui.tui.widgets.row_paint import Columns, Row, paint_head, paint_row, paint_rule
 
 _PARTS = (
-    *("text", "quiet", "turn", "head", "outside", "bar", "cursor", "shadow", "match", "rule"),
+    *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )

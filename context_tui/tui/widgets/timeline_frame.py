@@ -56,7 +56,7 @@ class Legend(Widget):
     """One line below the timeline: the marks and signs that are in sight in it, each with its name."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("quiet", *LEGEND, "head", "bar")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *LEGEND, "head", "bar")}
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -71,16 +71,16 @@ class Legend(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The line, as far as there is room for whole names."""
-        quiet, width, used = self.get_component_rich_style("timeline--quiet"), self.size.width, 0
+        about, width, used = self._style("about"), self.size.width, 0
         segments: list[Segment] = []
         for look in self.shown:
             glyph, name = SIGNS.get(look) or (GLYPHS[look], LEGEND[look])
             if used + len(name) + 4 > width:
                 break
             style = self._style("head" if look in ("open", "folded") else look)
-            segments += [Segment(f" {glyph}", style), Segment(f" {name} ", quiet)]
+            segments += [Segment(f" {glyph}", style), Segment(f" {name} ", about)]
             used += len(name) + 4
-        return Strip(segments).adjust_cell_length(width, quiet)
+        return Strip(segments).adjust_cell_length(width, about)
 
     def _style(self, look: str) -> Style:
         return self.get_component_rich_style(f"timeline--{look}")

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.strip import Strip
 
+from context_tui.tui.folds import ALL, NONE, Folds
+from context_tui.tui.listing import folded
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.text import Reader
 from context_tui.tui.view import Location, View
+from context_tui.tui.widgets.row_paint import Columns, paint_column_heads
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
 
 LONG = session(900, 2)
+FRAME = dict.fromkeys(("edge", "label", "title"), Style())
 
 
 class Shows(App[None]):
@@ -25,7 +32,7 @@ class Shows(App[None]):
 
     CSS_PATH = "../../context_tui/tui/app.tcss"
 
-    def __init__(self, view: View, listed: array[int] | None = None) -> None:
+    def __init__(self, view: View, listed: Sequence[int] | None = None) -> None:
         super().__init__()
         self.view, self.listed, self.rows = view, listed, Rows()
         self.rows.grow(view.session)
@@ -154,3 +161,22 @@ async def test_the_map_goes_where_it_is_clicked() -> None:
         await pilot.pause()
         assert inspector(running).query_one(Timeline).cursor == 0
         await pilot.mouse_up("#minimap", offset=(0, 0))
+
+
+@pytest.mark.parametrize("folds", [NONE, ALL], ids=["open", "folded"])
+async def test_lines_are_as_wide_as_there_is_room(folds: Folds) -> None:
+    view = View(session(12), policy="chain")
+    rows = Rows()
+    rows.grow(view.session)
+    shown = Shows(view, folded(rows, folds))
+    async with shown.run_test(size=(120, 20)) as pilot:
+        for width in (20, 30, 47, 58, 63, 64, 70, 78, 94, 120):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause(0.1)
+            strips = [shown.timeline.render_line(line) for line in range(shown.timeline.count)]
+            assert {strip.cell_length for strip in strips} == {width}
+            heads = paint_column_heads(Columns.of(width, 99), "timeline: largest first, results", FRAME)
+            assert heads.cell_length == width
+            if width >= 60:
+                assert "turn 1" in strips[0].text and "2,768 " in strips[0].text
+                assert "# kind" in heads.text and "est. tokens" in heads.text and "timeline" in heads.text

@@ -16,8 +16,8 @@ from context_tui.tui.widgets.timeline import Timeline
 NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
     "< before this context, > after the point that is planned for.",
-    "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results and "
-    "messages, its share is of all that is estimated in the context.",
+    "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
+    "and messages, its share is of all that is estimated in the context.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
     "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
 )

@@ -122,9 +122,10 @@ def paint_head(
     share = "" if turn.share is None else percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
     if words is None:
-        said = [plural(len(turn.messages), "message"), f"{share} of the context" if share else ""]
-        about = "".join(f" · {each}" for each in said if each) + " "
-        rule = fit(about, room) if len(about) > room else about + RULE * (room - len(about))
+        count = f" · {plural(len(turn.messages), 'message')}"
+        ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
+        about = next((each for each in ways if len(each) <= room), "")
+        rule = about + RULE * (room - len(about))
         parts = [
             (f" {GLYPHS[turn.outside or 'kept']}", fate),
             (name, head),

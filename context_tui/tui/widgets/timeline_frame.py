@@ -16,7 +16,7 @@ from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE,
 SIGNS = {
     "open": (OPEN, "turn, z folds it"),
     "folded": (FOLDED, "folded turn, z opens it"),
-    "bar": (FILLED, "est. tokens, beside the largest"),
+    "bar": (FILLED, "est. tokens"),
 }
 """What else than marks is explained, by the look that it has: its sign and its name."""
 

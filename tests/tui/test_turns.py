@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from context_tui.policies.base import Params
+from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES
-from context_tui.session.facts import Compaction, MessageFlag
+from context_tui.session.facts import Compaction, Kind, MessageFlag
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.spans import Spans
@@ -23,6 +25,8 @@ from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.turns import Fate, Turn, Turns
 from context_tui.tui.view import Applied, View
 from tests.formats.recordings import Recording, conversations
+from tests.fuzz.journey import EAGER
+from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import CLEAR, eventful, session
 
 any_session = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
@@ -170,15 +174,10 @@ def test_folds_survive_what_keeps_all_messages() -> None:
 # -- what heads say
 
 
-@any_session
-@given(recording=conversations(), data=st.data())
-def test_heads_say_what_their_rows_say(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
-    made = recording.open(tmp_path)
-    view = View(made, data.draw(st.none() | st.integers(0, len(made))), data.draw(st.sampled_from(sorted(POLICIES))))
-    context, plan = view.context, view.plan
-    rows, marker = rows_of(made), Marker(view.context, view.plan)
-    turns = turns_of(rows, marker)
-    inside = sum(measured(context).tokens)
+def check_heads(rows: Rows, marker: Marker) -> list[Turn]:
+    """What heads say, counted row by row."""
+    context, plan = marker.context, marker.plan
+    facts, turns, inside = context.facts, turns_of(rows, marker), sum(measured(context).tokens)
     for place, turn in enumerate(turns):
         span = [row for row in rows.span(place) if rows.block[row] >= WHOLE]
         marks = {row: marker.mark(rows.message[row], rows.block[row]) for row in span}
@@ -197,15 +196,49 @@ def test_heads_say_what_their_rows_say(tmp_path: Path, recording: Recording, dat
         gone = [m for m in turn.messages if marker.position(m) >= 0 and plan.action_at(marker.position(m))]
         stay = [row for row in here if rows.block[row] >= 0 and rows.message[row] not in gone]
         told = {(fate.what, fate.word): fate for fate in turn.fates}
+        assert len(told) == len(turn.fates) and all(fate.number for fate in turn.fates)
         assert sum(fate.number for fate in turn.fates if fate.what == "message") == len(gone)
         for word in ("cleared", "truncated", "dropped"):
             count = sum(marks[row].word == word for row in stay)
             fate = told.get(("result", word))
             assert (fate.number if fate else 0) == count and (not fate or fate.of == len(stay))
+        changed = [row for row in plan.changes if facts.block_message[row] in set(turn.messages) - set(gone)]
+        others = [row for row in changed if facts.kind[row] != Kind.TOOL_RESULT]
+        assert sum(fate.number for fate in turn.fates if fate.what == "other block") == len(others)
     if inside:
         assert sum(turn.share or 0 for turn in turns) == pytest.approx(1)
     if not context.replaced:
         assert sum(turn.tokens for turn in turns) == rows.sums[-1]
+    return turns
+
+
+@any_session
+@given(recording=conversations(), data=st.data())
+def test_heads_say_what_their_rows_say(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
+    made = recording.open(tmp_path)
+    at, policy = data.draw(st.none() | st.integers(0, len(made))), data.draw(st.sampled_from(sorted(POLICIES)))
+    params = data.draw(st.sampled_from([{}, {policy: EAGER[policy]}]))
+    view = View(made, at, policy, params)
+    check_heads(rows_of(made), Marker(view.context, view.plan))
+
+
+def test_heads_say_what_any_plan_does(tmp_path: Path) -> None:
+    made = recording().open(tmp_path)
+    rows, plan = rows_of(made), plan_with(made, Tidy(), Params())
+    turns = check_heads(rows, Marker(plan.context, plan))
+    assert [[str(fate) for fate in turn.fates] for turn in turns] == [
+        ["clears 1 of 1 result", "drops 1 other block", "truncates 1 other block"],
+        ["drops 4 of 4 messages"],
+        ["clears 1 of 1 result", "drops 1 other block", "truncates 1 other block"],
+        ["drops 4 of 4 messages"],
+        ["clears 1 of 1 result", "drops 1 other block", "truncates 1 other block"],
+    ]
+    across = replace(plan, dropped=(range(2, 6), range(9, 10)))
+    assert [str(turn.fates[0]) for turn in check_heads(rows, Marker(plan.context, across))[:3]] == [
+        "drops 2 of 4 messages",
+        "drops 2 of 4 messages",
+        "drops 1 of 4 messages",
+    ]
 
 
 def test_heads_say_it_in_words() -> None:

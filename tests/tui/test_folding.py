@@ -230,8 +230,7 @@ async def test_only_turns_in_sight_are_looked_at(monkeypatch: pytest.MonkeyPatch
 )
 def test_keys_in_one_burst_do_what_they_do_one_by_one(tmp_path: Path, keys: str, folded: str) -> None:
     path = Path(file_of(tmp_path / "s.jsonl", conversation(4)).path)
-    size = {"COLUMNS": "120", "LINES": "60"}
-    with Terminal([sys.executable, "-m", "context_tui", str(path)], columns=120, rows=60, env=size) as terminal:
+    with Terminal([sys.executable, "-m", "context_tui", str(path)], columns=120, rows=60) as terminal:
         terminal.wait_for("turn 4", timeout=20)
         terminal.settle(1.0)
         terminal.send(keys)

@@ -29,7 +29,7 @@ def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Loca
     told = Applied(plan.policy, _summary(plan, marks, after), MappingProxyType(marks))
     if cursor.message in place:
         index = place[cursor.message]
-        return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, -1))
+        return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, min(cursor.block, -1)))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
     return told, Location(max(following - 1, 0))
 

@@ -17,6 +17,11 @@ class ContextEvent(NamedTuple):
     message: int
     what: Compaction | Epoch | Drop
 
+    @property
+    def begins_context(self) -> bool:
+        """Whether another context begins here."""
+        return isinstance(self.what, Epoch) or (isinstance(self.what, Compaction) and self.what.kind == "full")
+
 
 def context_events_in(session: Session) -> list[ContextEvent]:
     """Everything that happened to the context of a session but appending, in order."""

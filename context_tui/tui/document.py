@@ -1,6 +1,7 @@
 """A message as it is read in full: what becomes of it, then its blocks, as pieces of text with a look each.
 
-Pieces come one after another, so that only what is scrolled to is wrapped. A long text is cut at a limit with a note.
+Pieces come one after another, so that only what is scrolled to is wrapped. Of a long text a part is shown, with a note:
+its beginning, or where what was searched for stands in it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
@@ -16,6 +17,7 @@ from context_tui.session.bodies import text_in
 from context_tui.session.facts import BlockFlag, Kind
 from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
+from context_tui.tui.finding import find
 from context_tui.tui.images import describe_image
 from context_tui.tui.marks import ABOUT, PARTS, Mark
 from context_tui.tui.text import call_line, line, result_text
@@ -27,7 +29,25 @@ LIMIT = 200_000
 CHUNK = 4_000
 """Characters of a line that are handed out at once, where a text has no line breaks."""
 
+
+class Extent(NamedTuple):
+    """How much of each text is shown: ``limit`` characters from its start, or else from before the first *needle*."""
+
+    limit: int = LIMIT
+    needle: str = ""
+
+    def of(self, text: str) -> range:
+        """The part of a text that is shown: its beginning, unless what is looked for stands only behind that."""
+        found = find(text, self.needle) if self.needle and len(text) > self.limit else -1
+        if found < 0 or found + len(self.needle) <= min(self.limit, LIMIT):
+            return range(min(len(text), self.limit))
+        before = found - min(self.limit, LIMIT) // 10
+        start = text.find("\n", before, found) + 1 or before
+        return range(start, min(len(text), start + self.limit))
+
+
 Block = dict[str, Any]
+START = Extent()
 
 
 @dataclass(frozen=True)
@@ -42,7 +62,7 @@ class Subject:
     note: str = ""
     belief: str = ""
     events: tuple[str, ...] = ()  # what happened to the context right here
-    limit: int = LIMIT
+    extent: Extent = START
 
     @property
     def rows(self) -> list[int]:
@@ -93,7 +113,7 @@ def _fate(subject: Subject) -> Iterator[Part]:
         what = "nothing" if change.body.removed else f"est. {change.body.tokens:,} tokens"
         of = "" if subject.location.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
         yield Part(f"after{of}, {what}", "heading")
-        yield from _text(body or "", "after", subject.limit) if not change.body.removed else ()
+        yield from _text(body or "", "after", subject.extent) if not change.body.removed else ()
         yield Part("")
     yield Part("before", "heading") if changed else Part("")
 
@@ -118,33 +138,35 @@ def _block(subject: Subject, row: int, block: Block) -> Iterator[Part]:
     if flags & BlockFlag.INJECTED:
         yield Part("injected by the runtime, not typed", "heading")
     if kind == Kind.TEXT:
-        yield from _text(str(block.get("text") or ""), "quiet" if flags & BlockFlag.INJECTED else "text", subject.limit)
+        yield from _text(
+            str(block.get("text") or ""), "quiet" if flags & BlockFlag.INJECTED else "text", subject.extent
+        )
     elif kind == Kind.THINKING:
-        yield from _thinking(block, subject.limit)
+        yield from _thinking(block, subject.extent)
     elif kind == Kind.TOOL_USE:
-        yield from _call(block, subject.session.info.cwd, subject.limit)
+        yield from _call(block, subject.session.info.cwd, subject.extent)
     elif kind == Kind.TOOL_RESULT:
-        yield from _result(block, bool(flags & BlockFlag.ERROR), subject.limit)
+        yield from _result(block, bool(flags & BlockFlag.ERROR), subject.extent)
     elif kind == Kind.IMAGE:
         yield Part(f"image: {describe_image(block)}", "heading")
     else:
         yield Part(f"{line(str(block.get('type') or 'unknown block'))}: not estimated", "heading")
-        yield from _text(_json(block), "quiet", subject.limit)
+        yield from _text(_json(block), "quiet", subject.extent)
     yield Part("")
 
 
-def _thinking(block: Block, limit: int) -> Iterator[Part]:
+def _thinking(block: Block, extent: Extent) -> Iterator[Part]:
     thought = str(block.get("thinking") or "")
     if thought:
         yield Part("thinking", "heading")
-        yield from _text(thought, "quiet", limit)
+        yield from _text(thought, "quiet", extent)
         return
     hidden = block.get("signature") or block.get("data") or ""
     size = f": {len(str(hidden)):,} encrypted characters" if hidden else ""
     yield Part(f"thinking, hidden by the provider{size}", "heading")
 
 
-def _call(block: Block, cwd: str, limit: int) -> Iterator[Part]:
+def _call(block: Block, cwd: str, extent: Extent) -> Iterator[Part]:
     name, arguments = str(block.get("name") or "?"), block.get("input")
     yield Part(f"call {call_line(name, arguments, cwd)}", "heading")
     patch, edits, written = patch_in(arguments), edits_in(arguments), written_in(name, arguments)
@@ -157,18 +179,18 @@ def _call(block: Block, cwd: str, limit: int) -> Iterator[Part]:
         for old, new in edits if patch is None else ():
             yield from (_diff_part(*each) for each in diff(old, new))
         if written is not None and patch is None and not edits:
-            yield from (_diff_part("+", each.text) for each in _text(written, "text", limit))
+            yield from (_diff_part("+", each.text) for each in _text(written, "text", extent))
         return
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():
             text = value if isinstance(value, str) else _json(value)
             if "\n" in text:
                 yield Part(f"{line(str(key))}:", "key")
-                yield from (Part("  " + each.text, each.look) for each in _text(text, "text", limit))
+                yield from (Part("  " + each.text, each.look) for each in _text(text, "text", extent))
             else:
-                yield from _text(f"{line(str(key))}: {text}", "text", limit)
+                yield from _text(f"{line(str(key))}: {text}", "text", extent)
     elif arguments is not None:
-        yield from _text(arguments if isinstance(arguments, str) else _json(arguments), "text", limit)
+        yield from _text(arguments if isinstance(arguments, str) else _json(arguments), "text", extent)
 
 
 def _diff_part(mark: str, text: str) -> Part:
@@ -176,7 +198,7 @@ def _diff_part(mark: str, text: str) -> Part:
     return Part("⋯" if mark == "@" else f"{mark} {text}", look)
 
 
-def _result(block: Block, error: bool, limit: int) -> Iterator[Part]:
+def _result(block: Block, error: bool, extent: Extent) -> Iterator[Part]:
     if error:
         yield Part("the tool reported an error", "warning")
     content = block.get("content")
@@ -185,15 +207,15 @@ def _result(block: Block, error: bool, limit: int) -> Iterator[Part]:
             if isinstance(each, Mapping) and each.get("type") == "image":
                 yield Part(f"image: {describe_image(each)}", "heading")
             elif isinstance(each, Mapping) and each.get("type") == "text":
-                yield from _text(str(each.get("text") or ""), "text", limit)
+                yield from _text(str(each.get("text") or ""), "text", extent)
             else:
-                yield from _text(_json(each), "quiet", limit)
+                yield from _text(_json(each), "quiet", extent)
     elif isinstance(content, Mapping):
-        yield from _text(_json(content), "text", limit)
+        yield from _text(_json(content), "text", extent)
     elif content in (None, ""):
         yield Part("empty result", "muted")
     else:
-        yield from _text(result_text(content), "text", limit)
+        yield from _text(result_text(content), "text", extent)
 
 
 def _json(value: Any) -> str:
@@ -203,14 +225,17 @@ def _json(value: Any) -> str:
         return "nested too deeply to show"
 
 
-def _text(text: str, look: str, limit: int) -> Iterator[Part]:
-    """A text line by line, each in chunks, up to the limit."""
-    at, end = 0, min(len(text), limit)
+def _text(text: str, look: str, extent: Extent) -> Iterator[Part]:
+    """The shown part of a text line by line, each in chunks, with notes on what is before and behind it."""
+    shown = extent.of(text)
+    at, end = shown.start, shown.stop
+    if at:
+        yield Part(f"… {at:,} characters before this; g goes to the start", "warning")
     while at < end:
         stop = text.find("\n", at, end)
         stop = end if stop < 0 else stop
         for start in range(at, max(stop, at + 1), CHUNK):
             yield Part(text[start : min(start + CHUNK, stop)], look)
         at = stop + 1
-    if len(text) > limit:
-        yield Part(f"… {len(text) - limit:,} more characters; press o to show more", "warning")
+    if len(text) > end:
+        yield Part(f"… {len(text) - end:,} more characters; press x to show more", "warning")

@@ -1,26 +1,62 @@
-"""Which rows are listed, and in which order: the filter and the sorting of the timeline. Pure."""
+"""Which rows are listed, and in which order: what the timeline folds, filters and sorts. Pure.
+
+What is listed in the order of the session takes no room for each row; rows that a filter chose or that are sorted are
+an array.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.facts import Kind
+from context_tui.session.spans import Spans
 from context_tui.tokens.breakdown import category_of
 from context_tui.tui.filters import Filter
+from context_tui.tui.folds import NONE, Folds
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import WHOLE, Rows
 
 
-def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool) -> array[int] | None:
-    """The rows to list, in order; None for all of them in file order. By size only those of the context are listed."""
+def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool, folds: Folds = NONE) -> Sequence[int]:
+    """The rows to list, in order. Filtered or by size no heads are listed, and no folds count; by size only those of
+    the context are.
+    """
     if not wanted and not by_size:
-        return None
+        return folded(rows, folds) if folds else range(len(rows))
     found = [row for row in _candidates(rows, marker, wanted) if _matches(rows, marker, wanted, row)]
     if by_size:
         found = [row for row in found if rows.block[row] >= WHOLE and marker.position(rows.message[row]) >= 0]
         found.sort(key=lambda row: (-rows.tokens[row], row))
     return array("l", found)
+
+
+def folded(rows: Rows, folds: Folds) -> Spans:
+    """All rows but those of folded turns, of which only the heads are left, and where another context begins."""
+    begins = [row for row, event in rows.event_rows() if event.begins_context]
+    spans: list[range] = [range(rows.heads[0])] if rows.heads else []
+    for turn in range(len(rows.heads)):
+        span = rows.span(turn)
+        if rows.number(turn) in folds:
+            within = begins[bisect_left(begins, span.start) : bisect_left(begins, span.stop)]
+            spans += [range(row, row + 1) for row in (span.start, *within)]
+        elif spans and spans[-1].stop == span.start:
+            spans[-1] = range(spans[-1].start, span.stop)
+        else:
+            spans.append(span)
+    return Spans(*spans)
+
+
+def line_of(listed: Sequence[int], row: int) -> int:
+    """The line of a row, or of the nearest that is listed: for a row that is folded away, of the last one above it."""
+    if not isinstance(listed, array):
+        return max(bisect_right(listed, row) - 1, 0)
+    try:
+        return listed.index(row)
+    except ValueError:
+        return min(bisect_left(listed, row), max(len(listed) - 1, 0))
 
 
 def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range:

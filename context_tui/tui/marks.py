@@ -41,6 +41,17 @@ ABOUT = {
     "dropped": "would be dropped",
     "gone": "replaced by a placeholder",
 }
+LEGEND = {
+    "cleared": "cleared",
+    "truncated": "truncated",
+    "summarised": "summarised",
+    "dropped": "dropped",
+    "protected": "kept as recent",
+    "gone": "cleared before",
+    "before": "not in this context",
+    "after": "after the point",
+}
+"""What a mark is called in a line that explains those in sight, in this order."""
 PARTS = {
     Kind.TEXT: "text",
     Kind.THINKING: "thinking",
@@ -63,7 +74,7 @@ class Marker:
     """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows."""
 
     def __init__(self, context: Context, plan: Plan | None, done: Mapping[int, str] | None = None) -> None:
-        self.context, self.plan, self._done = context, plan, done or {}
+        self.context, self.plan, self.done = context, plan, done or {}
         order = context.order
         self._range = order if isinstance(order, range) and order.step == 1 else None
         self._epoch = epoch_at(context.facts, context.at)
@@ -81,7 +92,7 @@ class Marker:
             word = "after" if message >= self.context.at else "before"
             return Mark(GLYPHS[word], word, OUTSIDE[self._why_outside(message)])
         if self.plan is None:
-            return self._mark_done(message, block) if self._done else NO_MARK
+            return self._mark_done(message, block) if self.done else NO_MARK
         verdict = self.plan.verdict_at(position, block if block >= 0 else None)
         word = verdict.verdict
         if word == "kept" and block < 0:
@@ -100,7 +111,7 @@ class Marker:
         facts = self.context.facts
         rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
         for row in rows:
-            if word := self._done.get(row):
+            if word := self.done.get(row):
                 what = "" if block >= 0 else f"its {PARTS[Kind(facts.kind[row])]}, "
                 return Mark(GLYPHS.get(word, "?"), word, f"{what}{word} when the plan was applied")
         return NO_MARK

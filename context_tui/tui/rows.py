@@ -1,27 +1,31 @@
-"""The lines of the timeline, as columns of numbers: one for each message, one for each tool result, one for each event
-between them. They grow with the session and hold no text.
+"""The lines of the timeline, as columns of numbers: one for each message and each tool result, one above each turn, one
+for each event between them. They grow with the session and hold no text.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import accumulate, zip_longest
+from collections.abc import Iterator
+from itertools import accumulate, islice, zip_longest
+from operator import sub
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
 from context_tui.tui.context_events import ContextEvent, context_events_in
 
-WHOLE = -1
-"""In ``block``: the message itself, without its tool results."""
+WHOLE, HEAD = -1, -2
+"""In ``block``: the message itself, without its tool results; the head of the turn that begins with the message."""
 
 
 class Rows:
-    """Parallel columns: ``message``, ``block`` (a row of facts, or ``WHOLE``, or a separator) and ``tokens``.
+    """Parallel columns: ``message``, ``block`` (a row of facts, ``WHOLE``, ``HEAD`` or an event) and ``tokens``.
 
-    A separator has ``block`` -2 - n for ``events[n]``. ``first`` is the first row of each message, ``turn`` the
-    number of the turn that it belongs to (from 1; 0 before the first). ``largest`` is the most tokens that a row has.
+    An event has ``block`` -3 - n for ``events[n]``. ``first`` is the first row of each message, ``turn`` the number of
+    the turn that it belongs to (from 1; 0 before the first). ``heads`` are the rows of the heads, one for each turn and
+    one for what comes before the first; from one to the next are the rows of a turn. ``largest`` is the most tokens
+    that a row has, ``largest_turn`` that a turn has.
     """
 
     def __init__(self) -> None:
@@ -30,9 +34,11 @@ class Rows:
         self.tokens = array("l")
         self.first = array("l")
         self.turn = array("l")
-        self.largest = 1
+        self.heads = array("l")
+        self.largest = self.largest_turn = 1
         self.events: list[ContextEvent] = []
-        self._sums = array("q")
+        self.sums = array("q", (0,))
+        """Tokens of all rows before each one, and of all at the end."""
 
     def __len__(self) -> int:
         return len(self.message)
@@ -40,17 +46,10 @@ class Rows:
     def copy(self) -> Rows:
         """The rows as they are now, for another thread."""
         other = Rows()
-        for name in ("message", "block", "tokens", "first", "turn"):
+        for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
             setattr(other, name, getattr(self, name)[:])
-        other.largest, other.events = self.largest, self.events
+        other.largest, other.largest_turn, other.events = self.largest, self.largest_turn, self.events
         return other
-
-    @property
-    def sums(self) -> array[int]:
-        """Tokens of all rows before each one, and of all at the end."""
-        if len(self._sums) != len(self) + 1:
-            self._sums = array("q", accumulate(self.tokens, initial=0))
-        return self._sums
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
         """Follow a session that has grown, and changed from *revised_from* on."""
@@ -67,16 +66,22 @@ class Rows:
                 at.setdefault(event.message, []).append(number)
 
         kind, size, following = facts.kind, facts.size, facts.block_next
-        result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, MessageFlag.TURN_START
+        result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, int(MessageFlag.TURN_START)
         turn = self.turn[-1] if self.turn else 0
         largest = self.largest
         add_message, add_block, add_tokens = self.message.append, self.block.append, self.tokens.append
         for message in range(len(self.first), session.length):
-            turn += bool(facts.flags[message] & turn_start)
+            starts = facts.flags[message] & turn_start
+            turn += bool(starts)
             self.turn.append(turn)
             for number in at.get(message, ()):
                 add_message(message)
-                add_block(-2 - number)
+                add_block(_event(number))
+                add_tokens(0)
+            if starts or not message:
+                self.heads.append(len(self.message))
+                add_message(message)
+                add_block(HEAD)
                 add_tokens(0)
             self.first.append(len(self.message))
             row, rest, has_rest, results = facts.first_block[message], 0, False, []
@@ -100,16 +105,17 @@ class Rows:
                 add_tokens(rest)
                 largest = max(largest, rest)
         self.largest = largest
+        self.sums.extend(islice(accumulate(self.tokens[len(self.sums) - 1 :], initial=self.sums[-1]), 1, None))
+        sums = [*map(self.sums.__getitem__, self.heads), self.sums[-1]]
+        self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
 
     def _cut(self, message: int) -> None:
         """Forget the rows from *message* on."""
         if message < len(self.first):
-            row = self.first[message]
-            while row and self.block[row - 1] < WHOLE:
-                row -= 1
+            row = self._above(message)
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
-            self._sums = array("q")
+            del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
             del self.first[message:], self.turn[message:]
 
     def events_at(self, message: int) -> list[ContextEvent]:
@@ -117,27 +123,74 @@ class Rows:
         start = bisect_left(self.events, message, key=lambda event: event.message)
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
+    def event(self, row: int) -> ContextEvent | None:
+        """The event that a row tells of; None where it tells of none."""
+        number = _event(self.block[row])
+        return self.events[number] if number >= 0 else None
+
+    def event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
+        """The rows of all events that have one, in order."""
+        row = -1
+        for event in self.events:
+            if event.message < len(self.first):
+                row = max(row + 1, self._above(event.message))
+                yield row, event
+
+    def _above(self, message: int) -> int:
+        """The first row of what stands above a message: its events, the head of its turn."""
+        row = self.first[message]
+        while row and self.block[row - 1] < WHOLE:
+            row -= 1
+        return row
+
     def row_of(self, message: int, block: int = WHOLE) -> int:
-        """The row of a message, or of one of its blocks where that has a row of its own."""
+        """The row of a message, or of one of its blocks, or of the head above it, where that has a row of its own."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)
         row = start = self.first[message]
+        if block == HEAD:
+            return start - 1 if start and self.block[start - 1] == HEAD else start
         while row < len(self.message) and self.message[row] == message:
             if self.block[row] == block:
                 return row
             row += 1
         return start
 
+    # Turns, by their place in ``heads``
+
+    def turn_at(self, row: int) -> int:
+        """The place of the turn that a row belongs to; what stands above a head belongs to the turn before."""
+        return max(bisect_right(self.heads, row) - 1, 0)
+
+    def turn_of(self, message: int) -> int:
+        """The place of the turn that a message belongs to."""
+        return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
+
+    def number(self, turn: int) -> int:
+        """The number of a turn, from 1; 0 for what comes before the first."""
+        return turn + self.turn[0]
+
+    def span(self, turn: int) -> range:
+        """The rows of a turn, from its head on."""
+        stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
+        return range(self.heads[turn], stop)
+
+    def messages(self, turn: int) -> range:
+        """The messages of a turn."""
+        stop = self.message[self.heads[turn + 1]] if turn + 1 < len(self.heads) else len(self.first)
+        return range(self.message[self.heads[turn]], stop)
+
     def turn_row(self, row: int, step: int) -> int:
-        """The row where the next (+1) or this or the previous (-1) turn starts."""
-        if not self.first:
+        """The head of the next (+1) or this or the previous (-1) turn; the last row where no turn follows."""
+        if not self.heads:
             return 0
-        here = self.message[row]
+        turn = self.turn_at(row)
         if step > 0:
-            message = bisect_left(self.turn, self.turn[here] + 1)
-            return self.first[message] if message < len(self.first) else len(self) - 1
-        start = bisect_left(self.turn, self.turn[here])
-        if self.first[start] >= row:
-            start = bisect_left(self.turn, self.turn[here] - 1)
-        return self.first[start]
+            return self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self) - 1
+        return self.heads[turn if self.heads[turn] < row else max(turn - 1, 0)]
+
+
+def _event(number: int) -> int:
+    """What stands in ``block`` for an event, by its number, and the other way about."""
+    return HEAD - 1 - number

@@ -13,6 +13,7 @@ from textual.message import Message
 
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
+from context_tui.tui.finding import find
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import plural, result_text
 from context_tui.tui.view import Location
@@ -87,7 +88,7 @@ def searchable(block: dict[str, Any]) -> str:
 
 def matches(session: Session, text: str) -> Iterator[Location | None]:
     """Each location that holds *text*, and None after every message; capitals count when *text* has any."""
-    facts, exact = session.facts, text != text.lower()
+    facts = session.facts
     for message in range(session.length):
         whole = False
         try:
@@ -98,8 +99,7 @@ def matches(session: Session, text: str) -> Iterator[Location | None]:
             of_result = facts.kind[row] == Kind.TOOL_RESULT
             if whole and not of_result:
                 continue
-            held = searchable(block)
-            if text in (held if exact else held.lower()):
+            if find(searchable(block), text) >= 0:
                 if of_result:
                     yield Location(message, row)
                 else:

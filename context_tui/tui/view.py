@@ -23,10 +23,11 @@ from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tui.filters import EVERYTHING, Filter
+from context_tui.tui.folds import NONE, Folds
 
 
 class Location(NamedTuple):
-    """A place in the timeline: a message, or (with a block row) one of its tool results."""
+    """A place in the timeline: a message, or (with a block row) one of its tool results, or (-2) the head above it."""
 
     message: int
     block: int = -1
@@ -59,6 +60,7 @@ class View:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     filter: Filter = EVERYTHING
     by_size: bool = False
+    folds: Folds = NONE
     cursor: Location = START
     undo: tuple[View, ...] = ()
     redo: tuple[View, ...] = ()
@@ -188,8 +190,9 @@ class View:
     def with_copy(self, session: Session, applied: Applied, cursor: Location) -> View:
         """The view of the copy that applying a plan made, which tells what was applied; the way back is kept."""
         params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
+        folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo, self)
-        return View(session, policy=self.policy, params=params, cursor=cursor, undo=undo, applied=applied)
+        return View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, undo=undo, applied=applied)
 
     def with_export(self) -> View:
         """The same, exported."""

@@ -39,6 +39,7 @@ from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import runtime_sizes_of
 from context_tui.tui.search import matches
 from context_tui.tui.text import Reader
+from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location
 from tests.formats.histories import columns
 from tests.fuzz.validity import invalid
@@ -148,6 +149,11 @@ def look(session: Session, dice: random.Random) -> None:
     rows, reader = Rows(), Reader(session)
     rows.grow(session)
     marker, facts = Marker(session.context_at(at), None), session.facts
+    turns = [Turns(rows, marker).turn(turn) for turn in range(len(rows.heads))]
+    if [message for turn in turns for message in turn.messages] != [*range(len(session))]:
+        raise Broken("turns do not hold every message once")
+    for turn in turns:
+        turn.about()
     for row in {0, *(problem.raw for problem in facts.problems)}:
         if 0 <= row < len(facts.record_kind):
             session.content.raw(row)

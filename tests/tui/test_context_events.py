@@ -12,7 +12,7 @@ from context_tui.session.session import Session
 from context_tui.tui.context_events import ContextEvent, about, context_events_in, labels
 from context_tui.tui.jumps import jumps
 from context_tui.tui.marks import Marker
-from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rows import Rows
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.recorded_line import EPOCH, FALL, line, recorded_of, request_at
@@ -25,7 +25,7 @@ FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)
 
 def events_in(rows: Rows) -> list[tuple[int, object]]:
     """The rules among rows, with the message that follows each."""
-    return [(rows.message[r], rows.events[-2 - rows.block[r]].what) for r in range(len(rows)) if rows.block[r] < WHOLE]
+    return [(rows.message[r], event.what) for r in range(len(rows)) if (event := rows.event(r))]
 
 
 def micro(made: Session) -> tuple[Session, int]:

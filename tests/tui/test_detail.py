@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.content import Content
 
 from context_tui.session.memory import from_messages
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines
 from context_tui.tui.document import LIMIT, Subject, pieces
+from context_tui.tui.finding import find, places
 from context_tui.tui.images import describe_image, size_of
 from context_tui.tui.marks import Mark, Marker
 from context_tui.tui.request_info import describe_request
@@ -154,9 +157,9 @@ async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
         assert len(app.detail._lines) < 300, "wrapped as far as it is looked at"
         app.detail.action_ends(True)
         await pilot.pause()
-        assert "9,800,000 more characters; press o to show more" in drawn(app)
-        await pilot.press("o")
-        assert app.detail._subject is not None and app.detail._subject.limit == LIMIT * 10
+        assert "9,800,000 more characters; press x to show more" in drawn(app)
+        await pilot.press("x")
+        assert app.detail._subject is not None and app.detail._subject.extent.limit == LIMIT * 10
 
 
 async def test_the_place_stays_when_only_the_fate_changes() -> None:
@@ -201,3 +204,87 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
 def test_what_was_believed_stands_below_what_was_recorded() -> None:
     subject = replace(of({"type": "text", "text": "Hi."}), note="recorded: 9,410 tokens in", belief="believed: 9,000")
     assert [text for _, text in lines(subject)][:3] == ["recorded: 9,410 tokens in", "believed: 9,000", ""]
+
+
+LONG = "".join(f"line {n}\n" for n in range(600_000))
+
+
+BEFORE = {
+    "lines": "line of it\n" * 500_000,
+    "one": "x" * 5_000_000,
+    "edge": "y" * 199_995,
+    "none": "",
+    "wide": "İ" * 2_000_000,
+}
+
+
+def seen(detail: Detail) -> str:
+    """The text in sight, as if it were not wrapped."""
+    top = detail.scroll_offset.y
+    return "".join(line.text for line in detail._lines[top : top + detail.size.height])
+
+
+@pytest.mark.parametrize("ends", ["\n", ""])
+@pytest.mark.parametrize("before", BEFORE)
+async def test_a_match_beyond_what_is_shown_is_opened_there(before: str, ends: str) -> None:
+    app = Shows(of({"type": "text", "text": BEFORE[before] + "TheNeedle" + ends + "z" * 1_000_000}))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        for needle in ("needle", "Needle"):
+            app.detail.seek(needle)
+            await pilot.pause()
+            assert "TheNeedle" in seen(app.detail)
+            assert sum(len(line.text) for line in app.detail._lines) < 60_000 or before == "edge", "not megabytes"
+        if before != "none":
+            app.detail.action_ends(False)
+            await pilot.pause()
+            assert "Needle" not in seen(app.detail) and BEFORE[before][:10] in seen(app.detail), "it is one key away"
+
+
+async def test_a_match_that_is_wrapped_is_marked_on_both_lines() -> None:
+    app = Shows(of({"type": "text", "text": "x" * 70 + "needle" * 2 + "\n" + "y" * 70 + " a longer text to find"}))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        for needle in ("needle", "y a longer text to"):
+            app.detail.seek(needle)
+            await pilot.pause()
+            lines = [number for number in range(len(app.detail._lines)) if app.detail._found_in(number)]
+            first, second = (app.detail._found_in(number) for number in lines)
+            assert first[-1][1] == len(app.detail._lines[lines[0]].text) and min(second)[0] == 0
+
+
+async def test_a_match_in_a_message_that_is_opened_later_is_shown() -> None:
+    app = Shows(of({"type": "text", "text": "something else"}))
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        app.detail.seek("line 523456")
+        other = of({"type": "text", "text": "short"}, {"type": "text", "text": LONG})
+        app.detail.read(other, Content("1"), Content(""))
+        await pilot.pause()
+        assert "line 523456" in drawn(app) and "characters before this" in app.detail.shown
+        await pilot.press("x")
+        await pilot.pause()
+        assert "line 523456" in drawn(app), "more of it is shown, at the same place"
+
+
+async def test_what_is_said_about_a_message_is_no_match() -> None:
+    subject = replace(of({"type": "text", "text": "line\n" * 100 + "recorded at last"}), note="recorded: 9 tokens in")
+    app = Shows(subject)
+    async with app.run_test(size=(80, 20)) as pilot:
+        await pilot.pause()
+        app.detail.seek("recorded")
+        await pilot.pause()
+        assert "recorded at last" in drawn(app)
+
+
+@given(st.text("aAbİß\n", max_size=60), st.text("abA", min_size=1, max_size=3))
+def test_a_text_is_found_in_parts_as_in_the_whole(text: str, needle: str) -> None:
+    exact = needle != needle.lower()
+    expected = next(
+        (at for at in range(len(text)) if (text[at:] if exact else text[at:].lower()).startswith(needle)), -1
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("context_tui.tui.finding.STEP", 5)
+        assert find(text, needle) == expected
+        found = [*places(text, needle)]
+    assert found[:1] == ([expected] if expected >= 0 else []) and found == sorted(set(found))

@@ -15,6 +15,8 @@ from context_tui.compaction.next_request import next_request
 from context_tui.policies.registry import POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.tui.document import LIMIT
+from context_tui.tui.rows import HEAD
 from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
@@ -29,6 +31,7 @@ from context_tui.tui.widgets.parameters import ParameterPanel
 from context_tui.tui.widgets.scoreboard import Scoreboard
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, inspector, session, settled
 
@@ -157,11 +160,24 @@ async def test_turns_are_gone_through() -> None:
         await settled(pilot)
         screen = inspector(running)
         screen.action_turn(-1)
-        assert screen.location == Location(40)
+        assert screen.location == Location(40, HEAD)
         screen.action_turn(-1)
-        assert screen.location == Location(32)
+        assert screen.location == Location(32, HEAD)
         screen.action_turn(1)
-        assert screen.location == Location(40)
+        assert screen.location == Location(40, HEAD)
+
+
+async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> None:
+    running = app(from_messages([{"role": "user", "content": "x" * (LIMIT + 1)}]))
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        detail = screen.query_one(Detail)
+        await pilot.press("space", "o")
+        assert screen.view.by_size and isinstance(screen.focused, Detail)
+        await pilot.press("o", "x", "end")
+        assert not screen.view.by_size and "press x" not in detail.shown
+        assert detail.shown.count("x") == LIMIT + 1
 
 
 async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
@@ -316,7 +332,7 @@ async def test_filters_are_chosen_and_taken_away() -> None:
         running.screen.dismiss(("verdict", "cleared"))
         await settled(pilot)
         timeline = screen.query_one(Timeline)
-        assert timeline.count == 6 and "cleared" in str(screen.query_one("#lines").border_title)
+        assert timeline.count == 6 and "cleared" in screen.query_one(ColumnHeads).title
         screen.action_sort()
         assert timeline.count == 6
         await pilot.press("escape")

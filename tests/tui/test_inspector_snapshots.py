@@ -77,6 +77,14 @@ def test_as_of_a_compaction(snap_compare: Snap) -> None:
     assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", location=Location(36)))
 
 
+@pytest.mark.parametrize("size", [(160, 50), (80, 24)], ids=str)
+def test_table_of_contents(snap_compare: Snap, size: tuple[int, int]) -> None:
+    """All turns but the second folded: a line and a bar for each, what is cleared on it, the rule of a compaction."""
+    app = ContextTuiApp(session(compacted=True), settings={"defect-microcompact": {"keep_recent_turns": 1}})
+    steps = after("fold_all", "fold", location=Location(26))
+    assert snap_compare(app, terminal_size=size, run_before=steps)
+
+
 def test_a_drop(snap_compare: Snap) -> None:
     """A mark in the recorded line, a rule above the reply at which it shows, and words for it in the detail."""
     app = ContextTuiApp(eventful())

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
+from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.strip import Strip
 
+from context_tui.tui.folds import ALL, NONE, Folds
+from context_tui.tui.listing import folded
 from context_tui.tui.marks import Marker
-from context_tui.tui.rows import Rows
+from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.text import Reader
 from context_tui.tui.view import Location, View
+from context_tui.tui.widgets.row_paint import Columns, paint_column_heads
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
 
 LONG = session(900, 2)
+FRAME = dict.fromkeys(("edge", "label", "title"), Style())
 
 
 class Shows(App[None]):
@@ -25,7 +32,7 @@ class Shows(App[None]):
 
     CSS_PATH = "../../context_tui/tui/app.tcss"
 
-    def __init__(self, view: View, listed: array[int] | None = None) -> None:
+    def __init__(self, view: View, listed: Sequence[int] | None = None) -> None:
         super().__init__()
         self.view, self.listed, self.rows = view, listed, Rows()
         self.rows.grow(view.session)
@@ -37,7 +44,8 @@ class Shows(App[None]):
     def on_mount(self) -> None:
         view = self.view
         self.timeline = self.query_one(Timeline)
-        self.timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), self.listed)
+        listed = range(len(self.rows)) if self.listed is None else self.listed
+        self.timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), listed)
         self.timeline.focus()
 
     def on_event_sent(self, message: Any) -> None:
@@ -54,9 +62,9 @@ async def test_a_row_has_mark_number_turn_kind_preview_and_tokens() -> None:
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         found = text(shown)
-        assert found[0].split()[:4] == ["0", "1", "▶", "user"] and "rotate the refresh tokens" in found[0]
-        assert found[1].split()[:2] == ["1", "asst"] and "→ Read src/auth0.py · Bash pytest -q" in found[1]
-        assert "result  Read src/auth0.py" in found[2] and "450" in found[2]
+        assert found[1].split()[:2] == ["0", "user"] and "rotate the refresh tokens" in found[1]
+        assert found[2].split()[:2] == ["1", "asst"] and "→ Read src/auth0.py · Bash pytest -q" in found[2]
+        assert "result  Read src/auth0.py" in found[3] and "450" in found[3]
         cleared = next(line for line in found if line.startswith(" -"))
         assert "Read src/auth1.py" in cleared and "▇" in cleared
 
@@ -104,7 +112,7 @@ async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
         await pilot.press("home")
         await pilot.pause()
         moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
-        assert moved[-1].location == Location(0)
+        assert moved[-1].location == Location(0, HEAD)
 
 
 async def test_end_does_not_animate() -> None:
@@ -153,3 +161,22 @@ async def test_the_map_goes_where_it_is_clicked() -> None:
         await pilot.pause()
         assert inspector(running).query_one(Timeline).cursor == 0
         await pilot.mouse_up("#minimap", offset=(0, 0))
+
+
+@pytest.mark.parametrize("folds", [NONE, ALL], ids=["open", "folded"])
+async def test_lines_are_as_wide_as_there_is_room(folds: Folds) -> None:
+    view = View(session(12), policy="chain")
+    rows = Rows()
+    rows.grow(view.session)
+    shown = Shows(view, folded(rows, folds))
+    async with shown.run_test(size=(120, 20)) as pilot:
+        for width in (20, 30, 47, 58, 63, 64, 70, 78, 94, 120):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause(0.1)
+            strips = [shown.timeline.render_line(line) for line in range(shown.timeline.count)]
+            assert {strip.cell_length for strip in strips} == {width}
+            heads = paint_column_heads(Columns.of(width, 99), "timeline: largest first, results", FRAME)
+            assert heads.cell_length == width
+            if width >= 60:
+                assert "turn 1" in strips[0].text and "2,768 " in strips[0].text
+                assert "# kind" in heads.text and "est. tokens" in heads.text and "timeline" in heads.text

@@ -17,7 +17,7 @@ from context_tui.tui.document import Subject, pieces
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.listing import listed
 from context_tui.tui.marks import Marker
-from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.search import Found, Search, matches
 from context_tui.tui.text import Reader, call_line, kind_word
 from context_tui.tui.view import Location, View
@@ -37,8 +37,9 @@ def rows_of(made: Session) -> Rows:
 def test_every_message_and_every_result_has_a_row() -> None:
     made = session(2, 2)
     rows = rows_of(made)
-    kinds = [kind_word(made.facts, rows.message[r], rows.block[r]) for r in range(len(rows))]
-    assert kinds == ["user", *["asst", "result", "result"] * 2, "asst"] * 2
+    every = range(len(rows))
+    kinds = ["head" if rows.block[r] == HEAD else kind_word(made.facts, rows.message[r], rows.block[r]) for r in every]
+    assert kinds == ["head", "user", *["asst", "result", "result"] * 2, "asst"] * 2
     assert rows.turn[0] == 1 and rows.turn[-1] == 2
     assert sum(rows.tokens) == rows.sums[-1] > 0
 
@@ -52,7 +53,7 @@ def test_rows_that_grow_in_steps_are_the_same_rows() -> None:
         length = min(length + rng.randrange(1, 7), len(whole))
         rows.grow(Session(whole.facts, whole.content, whole.info, length), revised)
     wanted = rows_of(whole)
-    for name in ("message", "block", "tokens", "first", "turn"):
+    for name in ("message", "block", "tokens", "first", "turn", "heads", "sums", "largest_turn"):
         assert getattr(rows, name) == getattr(wanted, name), name
     assert rows.copy().message == wanted.message
 
@@ -62,12 +63,13 @@ def test_a_compaction_that_becomes_known_late_gets_its_separator() -> None:
     rows = rows_of(made)
     made.facts.add_compaction(Compaction(8, "full"))
     rows.grow(made, len(made))
-    assert [rows.message[r] for r in range(len(rows)) if rows.block[r] < WHOLE] == [8]
+    assert [rows.message[r] for r in range(len(rows)) if rows.event(r)] == [8]
 
 
 def test_turns_are_gone_through_by_their_starts() -> None:
     rows = rows_of(session(3, 1))
-    starts = [rows.row_of(message) for message in (0, 4, 8)]
+    starts = [rows.row_of(message, HEAD) for message in (0, 4, 8)]
+    assert starts == [*rows.heads]
     assert rows.turn_row(0, 1) == starts[1] and rows.turn_row(starts[1], 1) == starts[2]
     assert rows.turn_row(starts[1] + 2, -1) == starts[1] and rows.turn_row(starts[1], -1) == starts[0]
     assert rows.turn_row(starts[2], 1) == len(rows) - 1
@@ -112,17 +114,17 @@ def test_what_was_cleared_by_the_recording_is_marked() -> None:
 def test_filters_list_what_meets_every_condition() -> None:
     view = View(session())
     rows, marker = rows_of(view.session), Marker(view.context, view.plan)
-    assert listed(rows, marker, EVERYTHING, False) is None
+    assert listed(rows, marker, EVERYTHING, False) == range(len(rows))
     cleared = listed(rows, marker, Filter(verdict="cleared"), False)
-    assert cleared is not None and len(cleared) == 6
+    assert len(cleared) == 6
     assert all(marker.mark(rows.message[r], rows.block[r]).word == "cleared" for r in cleared)
     calls = listed(rows, marker, Filter(tool="Bash"), False)
-    assert calls is not None and len(calls) == 6 * 3 * 2  # the calls and their results
+    assert len(calls) == 6 * 3 * 2  # the calls and their results
     big = listed(rows, marker, Filter(category="tool_result", min_tokens=900), True)
-    assert big is not None and len(big) == 12
+    assert len(big) == 12
     assert [rows.tokens[r] for r in big] == sorted((rows.tokens[r] for r in big), reverse=True)
     one = listed(rows, marker, Filter(path="src/auth1.py"), False)
-    assert one is not None and len(one) == 12
+    assert len(one) == 12
 
 
 def test_the_map_holds_all_tokens_and_the_fates() -> None:
@@ -131,7 +133,7 @@ def test_the_map_holds_all_tokens_and_the_fates() -> None:
     map_lines = stretches(rows, view.plan, 0, view.point, 10)
     assert sum(line.tokens for line in map_lines) == rows.sums[-1]
     assert {line.fate for line in map_lines} == {"cleared", "kept"}
-    assert len(stretches(rows_of(session(1, 0)), None, 0, 2, 30)) == 2
+    assert len(stretches(rows_of(session(1, 0)), None, 0, 2, 30)) == 3
 
 
 def test_previews_say_what_was_called() -> None:

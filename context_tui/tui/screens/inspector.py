@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -37,12 +36,13 @@ from context_tui.tui.context_events import about
 from context_tui.tui.document import Subject
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.filters import EVERYTHING
+from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.jumps import Jump, jumps, next_jump
 from context_tui.tui.listing import listed
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.marks import NO_MARK, Marker
 from context_tui.tui.request_info import describe_request
-from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.screens.dialogs import (
     ChoicePrompt,
     message_number,
@@ -59,6 +59,7 @@ from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_a
 from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.search import Found, Search
 from context_tui.tui.text import Reader, kind_word, line, plain_text, plural
+from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
@@ -69,6 +70,7 @@ from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.widgets.timeline_frame import ColumnHeads, Legend
 from context_tui.tui.workers import (
     BlocksRead,
     CurveKnown,
@@ -115,7 +117,7 @@ class InspectorScreen(Screen[None]):
         self.view = _view(nothing, options)
         self.reader = Reader(self.view.session)
         self.marker = Marker(self.view.context, None)
-        self._listed: array[int] | None = None
+        self._listed: Sequence[int] = range(0)
         self._listed_for: object = None
         self._header: object = None
         self._rest_timer: Timer | None = None
@@ -131,9 +133,11 @@ class InspectorScreen(Screen[None]):
         yield StatusLine(id="status")
         with Horizontal(id="middle"):
             with Vertical(id="left"):
+                yield ColumnHeads(id="columns")
                 with Horizontal(id="lines"):
                     yield Timeline(id="timeline")
                     yield Minimap(id="minimap")
+                yield Legend(id="legend")
                 yield SearchBar(id="search")
             with ContentSwitcher(initial="detail", id="side"):
                 yield Detail(id="detail")
@@ -152,7 +156,7 @@ class InspectorScreen(Screen[None]):
             self.open(self.view.session)
         else:
             self.reading = True
-            set_title(self.query_one("#lines"), "timeline")
+            self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.set_status(status.reading(self.view.session, 0.0))
             self.call_after_refresh(self.computed.read_session, self._loading)  # the first paint comes first
@@ -189,7 +193,10 @@ class InspectorScreen(Screen[None]):
             self.open(view.session)
             return
         self.view = view
-        self.query_one(Timeline).grow(self.rows, self.reader)
+        if not view.filter and not view.by_size:  # what these list is looked for again at the end
+            self._list_rows()
+        self.query_one(Timeline).grow(self.rows, self.reader, self._listed)
+        self.query_one(ColumnHeads).show("timeline", len(self.rows.first))
         self.set_status(status.reading(event.session, event.progress))
         if self.query_one(Detail).location is None:
             self.draw_detail()
@@ -225,7 +232,7 @@ class InspectorScreen(Screen[None]):
         self.reading = False
         view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.location)
         if not self.touched:
-            view = replace(view, cursor=self._begin_at(view))
+            view = self._located(view, self._begin_at(view))
         self.show(view)
         self.fresh = True
 
@@ -261,18 +268,20 @@ class InspectorScreen(Screen[None]):
 
     def _list_rows(self) -> None:
         view = self.view
-        key = (view.session, view.filter, view.by_size, view.plan if view.filter.verdict else None, view.point)
+        plan = view.plan if view.filter.verdict else None
+        key = (view.session, view.filter, view.by_size, view.folds, plan, view.point)
         if key != self._listed_for or len(self.rows) == 0:
-            self._listed, self._listed_for = listed(self.rows, self.marker, view.filter, view.by_size), key
+            self._listed = listed(self.rows, self.marker, view.filter, view.by_size, view.folds)
+            self._listed_for = key
 
     def _draw_timeline(self, cursor: Location) -> None:
         marker = None if self.reading else self.marker
         self.query_one(Timeline).show(self.rows, self.reader, marker, self._listed, cursor)
         order = "largest first" if self.view.by_size else ""
-        title = ", ".join(filter(None, [order, self.view.filter.describe()]))
-        lines = self.query_one("#lines")
-        set_title(lines, f"timeline   {line(title)}".rstrip())
-        lines.set_class(bool(title), "-filtered")
+        title = line(", ".join(filter(None, [order, self.view.filter.describe()])))
+        heads = self.query_one(ColumnHeads)
+        heads.show(f"timeline: {title}" if title else "timeline", len(self.rows.first))
+        heads.set_class(bool(title), "-filtered")
 
     def _draw_panel(self) -> None:
         view, fires = self.view, self.computed.fires(self.view)
@@ -305,11 +314,10 @@ class InspectorScreen(Screen[None]):
 
     @on(Timeline.Scrolled)
     def _mark_in_sight(self) -> None:
-        """Show on the map what is in sight."""
+        """Show on the map what is in sight, and explain its marks."""
         timeline = self.query_one(Timeline)
-        total, top = max(timeline.count, 1), timeline.scroll_offset.y
-        shown = timeline.scrollable_content_region.height
-        self.query_one(Minimap).show_window(top / total, (top + shown) / total)
+        self.query_one(Minimap).show_window(*timeline.share_in_sight)
+        self.query_one(Legend).show(timeline.looks_in_sight())
 
     def _ask_for_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
@@ -335,7 +343,8 @@ class InspectorScreen(Screen[None]):
 
     def draw_detail(self) -> None:
         """Show the selected row in full."""
-        detail, location, facts = self.query_one(Detail), self.location, self.view.session.facts
+        detail, here, facts = self.query_one(Detail), self.location, self.view.session.facts
+        location = here._replace(block=max(here.block, WHOLE))
         if not len(self.view.session):
             detail.wait(Content("nothing selected"), "")
             return
@@ -351,6 +360,9 @@ class InspectorScreen(Screen[None]):
         mark = NO_MARK if self.reading else self.marker.mark(*location)
         note = describe_request(self.view.session, location)
         happened = tuple(text for event in self.rows.events_at(location.message) for text in about(facts, event))
+        if here.block == HEAD:
+            turns = Turns(self.rows, None if self.reading else self.marker)
+            happened = (*happened, turns.turn(self.rows.turn_of(here.message)).about())
         blocks = self.reader.blocks(location.message)
         belief = self._belief(location) if location.block < 0 else ""
         subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
@@ -417,12 +429,15 @@ class InspectorScreen(Screen[None]):
     @on(Timeline.Entered)
     @on(Detail.Entered)
     def _entered(self, event: Timeline.Entered | Detail.Entered) -> None:
-        """From a call to its sub-agent, or to its result and back; other rows are opened."""
+        """From a call to its sub-agent, or to its result and back; heads of turns fold or open; other rows are read."""
+        if event.location.block == HEAD:
+            self.action_fold()
+            return
         if event.location.block < 0 and self._open_sub_agents(event.location.message):
             return
         other = self.view.counterpart(event.location)
         if other is not None:
-            self.query_one(Timeline).select(other)
+            self.go_to(other)
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
 
@@ -455,19 +470,56 @@ class InspectorScreen(Screen[None]):
 
     @on(Minimap.Clicked)
     def _map_clicked(self, event: Minimap.Clicked) -> None:
-        timeline = self.query_one(Timeline)
-        timeline.cursor = int(event.share * timeline.count)
+        self.query_one(Timeline).go_to_share(event.share)
 
     @on(HeaderBar.Jumped)
     def _header_clicked(self, event: HeaderBar.Jumped) -> None:
-        self.show(replace(self.view.with_point(event.message), cursor=Location(event.message)))
+        self.show(self._located(self.view.with_point(event.message), Location(event.message)))
 
     def action_turn(self, step: int) -> None:
-        """Go to the start of another turn."""
-        timeline = self.query_one(Timeline)
-        row = self.rows.turn_row(self.rows.row_of(*timeline.location), step)
+        """Go to the head of another turn."""
+        row = self.rows.turn_row(self.rows.row_of(*self.location), step)
         if len(self.rows):
-            timeline.select(Location(self.rows.message[row], max(self.rows.block[row], -1)))
+            self.query_one(Timeline).select(Location(self.rows.message[row], self.rows.block[row]))
+
+    def go_to(self, location: Location) -> None:
+        """Select a location; the turn that it stands in is opened."""
+        view = self._located(self.view, location)
+        if view.folds == self.view.folds:
+            self.query_one(Timeline).select(location)
+        else:
+            self.show(view)
+
+    def _located(self, view: View, location: Location) -> View:
+        """A view with the cursor at a location, and the turn that this stands in opened; a head is in sight anyway."""
+        folds = view.folds
+        if folds and location.block != HEAD and self.rows.heads:
+            folds = folds.without(self.rows.number(self.rows.turn_of(location.message)))
+        return replace(view, cursor=location, folds=folds)
+
+    def action_fold(self) -> None:
+        """Fold the turn of the selected row to its head, or open it."""
+        if self._can_fold():
+            self._fold(self.view.folds.toggled(self.rows.number(self.rows.turn_of(self.location.message))))
+
+    def action_fold_all(self) -> None:
+        """Fold all turns to their heads; open all where all are."""
+        if self._can_fold():
+            numbers = range(self.rows.number(0), self.rows.number(len(self.rows.heads)))
+            self._fold(NONE if all(number in self.view.folds for number in numbers) else ALL)
+
+    def _can_fold(self) -> bool:
+        chosen = self.view.filter or self.view.by_size
+        if chosen:
+            self.show_notification("Filtered and sorted rows have no turns to fold; press esc to show all", warn=True)
+        return bool(self.rows.heads) and not chosen
+
+    def _fold(self, folds: Folds) -> None:
+        """Show these folds; the cursor goes to the head of its turn."""
+        self.touched = True
+        turn = self.rows.turn_of(self.location.message)
+        self.show(replace(self.view, folds=folds, cursor=Location(self.rows.messages(turn).start, HEAD)))
+        self.query_one(Timeline).show_rows(self.rows.span(turn))
 
     @work
     async def action_go_to(self) -> None:
@@ -478,7 +530,7 @@ class InspectorScreen(Screen[None]):
             return
         answer = await self.app.push_screen_wait(message_prompt(last))
         if answer:
-            self.query_one(Timeline).select(Location(message_number(answer, last)))
+            self.go_to(Location(message_number(answer, last)))
 
     def action_pane(self, step: int) -> None:
         """Go to another pane."""
@@ -502,7 +554,7 @@ class InspectorScreen(Screen[None]):
             self.show_notification(only or nowhere)
             return
         cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
-        self.show(replace(self.view.with_point(found.at), cursor=cursor))
+        self.show(self._located(self.view.with_point(found.at), cursor))
 
     # Policies and their settings
 
@@ -606,7 +658,7 @@ class InspectorScreen(Screen[None]):
 
     @on(BreakdownView.Goto)
     def _breakdown_goto(self, event: BreakdownView.Goto) -> None:
-        self.query_one(Timeline).select(Location(event.message, event.block))
+        self.go_to(Location(event.message, event.block))
 
     # Searching
 
@@ -651,7 +703,7 @@ class InspectorScreen(Screen[None]):
                 "No matches; press / to search again" if self.search.text else "Press / to search first"
             )
             return
-        self.query_one(Timeline).select(found)
+        self.go_to(found)
         self.query_one(Detail).seek(self.search.text)
         self.query_one(SearchBar).show_count(self.search.count_text(found))
 

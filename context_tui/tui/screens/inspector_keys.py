@@ -16,6 +16,8 @@ from context_tui.tui.widgets.timeline import Timeline
 NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
     "< before this context, > after the point that is planned for.",
+    "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
+    "and messages, its share is of all that is estimated in the context.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
     "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
 )
@@ -73,6 +75,8 @@ _FIRST = [
     _key("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
     _key("left_square_bracket", "turn(-1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"),
     _key("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
+    _key("z", "fold", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
+    _key("Z", "fold_all", "Fold all turns", "fold-all", "Fold all turns to a table of contents, or open them"),
 ]
 _REST = [
     _key("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),

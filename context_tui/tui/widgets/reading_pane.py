@@ -61,13 +61,14 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source: Iterator[Part] = iter(parts)
         self._parts: list[Part] = []
         self._lines: list[Part] = []
+        self._starts: list[int] = []  # of the parts, the line that each begins with
         self._width = 0
         self._styles: dict[str, Style] = {}
 
     def show(self, parts: Iterable[Part], *, follow: bool = False) -> None:
         """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._source, self._parts, self._lines, self.given = iter(parts), [], [], ""
+        self._source, self._parts, self._lines, self._starts, self.given = iter(parts), [], [], [], ""
         self._fill()
         if follow:
             self._fill(everything=True)
@@ -90,7 +91,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         """Wrap anew when the width has changed."""
         if self._content_width() != self._width:
-            known, self._parts, self._lines = self._parts, [], []
+            known, self._parts, self._lines, self._starts = self._parts, [], [], []
             rest = self._source
             self._source = (part for parts in (known, rest) for part in parts)
         self._fill()
@@ -151,15 +152,21 @@ class ReadingPane(ScrollView, can_focus=True):
             return
         wanted = self.scroll_offset.y + self.size.height + AHEAD
         before = len(self._lines)
-        while everything or len(self._lines) < wanted:
-            part = next(self._source, None)
-            if part is None:
-                break
-            self._parts.append(part)
-            self._lines += [Part(line, part.look) for line in wrap(sanitize(part.text), self._width)]
+        while (everything or len(self._lines) < wanted) and self._take():
+            pass
         size = Size(self._width, len(self._lines))
         if size != self.virtual_size or len(self._lines) != before:
             self.virtual_size = size
+
+    def _take(self) -> bool:
+        """Wrap one more part; False where there is none."""
+        part = next(self._source, None)
+        if part is None:
+            return False
+        self._parts.append(part)
+        self._starts.append(len(self._lines))
+        self._lines += [Part(line, part.look) for line in wrap(sanitize(part.text), self._width)]
+        return True
 
     def _style(self, look: str) -> Style:
         style = self._styles.get(look)

@@ -1,20 +1,25 @@
-"""One row of the timeline as a strip: columns laid out for a width, text cut to cells, styles from the CSS."""
+"""The lines of the timeline as strips: columns laid out for a width, text cut to cells, styles from the CSS."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.tui.marks import Mark
+from context_tui.tui.marks import GLYPHS, Mark
+from context_tui.tui.text import plural
+from context_tui.tui.turns import Turn
+from context_tui.tui.widgets.draw import percent
 
-TURN, FILLED, RULE, MORE = "▶", "▇", "─", "…"
-BAR = 8
-KIND = 8
+OPEN, FOLDED, FILLED, RULE, HEAVY, MORE = "▾", "▸", "▇", "─", "━", "…"
+BAR, KIND, TOKENS = 8, 8, 9
+WORDS = 14
+"""Cells that the first words of a folded turn get, whatever else is to be told of it."""
 
 
 def fit(text: str, width: int) -> str:
@@ -40,27 +45,37 @@ def clip(text: str, width: int) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """Widths of the columns at a width of the timeline: narrow ones lose the bar first, then the turn number."""
+    """Widths of the columns at a width of the timeline: narrow ones lose the bar."""
 
     width: int
     index: int
-    turn: int
     bar: int
 
     @classmethod
-    def of(cls, width: int, last_index: int, last_turn: int) -> Columns:
+    def of(cls, width: int, last_index: int) -> Columns:
         """The columns that fit."""
-        index = max(len(str(last_index)), 3)
-        turn = max(len(str(last_turn)), 2)
-        return cls(width, index, turn if width >= 56 else 0, BAR if width >= 64 else 4 if width >= 48 else 0)
+        return cls(width, max(len(str(last_index)), 3), BAR if width >= 64 else 4 if width >= 48 else 0)
+
+    @property
+    def kind(self) -> int:
+        """Where the kind begins, behind mark and number."""
+        return 2 + self.index + 2
+
+    @property
+    def end(self) -> int:
+        """Where the tokens and the bar begin."""
+        return max(self.width - TOKENS - (self.bar + 1 if self.bar else 0), 0)
 
     @property
     def preview(self) -> int:
         """Cells that are left for the preview."""
-        used = (
-            2 + self.index + 1 + (self.turn + 1 if self.turn else 0) + 2 + KIND + 9 + (self.bar + 1 if self.bar else 0)
-        )
-        return max(self.width - used, 0)
+        return max(self.end - self.kind - KIND, 0)
+
+    def filled(self, tokens: int, largest: int) -> str:
+        """The bar of so many tokens beside the most that there are; too few have none."""
+        if tokens * self.bar * 3 <= largest:
+            return " " * (self.bar + 1)
+        return (FILLED * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,6 @@ class Row:
     """What stands in a row."""
 
     index: str
-    turn: str
     starts: bool
     kind: str
     preview: str
@@ -88,24 +102,84 @@ def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Sty
     parts = [
         (" " + row.mark.glyph, fate),
         (" " + row.index.rjust(columns.index) + " ", quiet),
-    ]
-    if columns.turn:
-        parts.append((row.turn.rjust(columns.turn) + " ", styles["turn"] if row.starts and not outside else quiet))
-    parts += [
-        ((TURN if row.starts else " ") + " ", fate if outside else styles["turn"]),
         (fit(row.kind, KIND), kind),
         (clip(row.preview, columns.preview), fate if struck else text),
         (f"{row.tokens:>8,} ", quiet if row.tokens < largest // 50 else text),
+        (columns.filled(row.tokens, largest), fate if struck else dim if outside else styles["bar"]),
     ]
-    if columns.bar:
-        filled = (
-            min(-(-row.tokens * columns.bar // largest), columns.bar) if row.tokens * columns.bar * 3 > largest else 0
-        )
-        parts.append(
-            ((FILLED * filled).ljust(columns.bar) + " ", fate if struck else dim if outside else styles["bar"])
-        )
-    strip = Strip([Segment(part, style + over) for part, style in parts])
-    return strip.adjust_cell_length(columns.width, styles["text"] + over)
+    return _strip(parts, columns.width, styles["text"], over)
+
+
+def paint_head(
+    turn: Turn, words: str | None, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style
+) -> Strip:
+    """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
+    dim = styles["outside"] if turn.outside else None
+    head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
+    fate = styles.get(turn.word, quiet)
+    name = f" {OPEN if words is None else FOLDED} {turn.name}"
+    room = columns.end - 2 - len(name)
+    share = "" if turn.share is None else percent(turn.share)
+    tokens = (f"{turn.tokens:>8,} ", text)
+    if words is None:
+        count = f" · {plural(len(turn.messages), 'message')}"
+        ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
+        about = next((each for each in ways if len(each) <= room), "")
+        rule = about + RULE * (room - len(about))
+        parts = [
+            (f" {GLYPHS[turn.outside or 'kept']}", fate),
+            (name, head),
+            (rule, quiet),
+            tokens,
+            (" " * (columns.bar + 1), quiet),
+        ]
+        return _strip(parts, columns.width, styles["text"], over)
+    fates, about = _told(turn, share, room - min(WORDS, cell_len(words) + 2))
+    parts = [
+        (" " + GLYPHS[turn.word], fate),
+        (name, head),
+        ("  " + clip(words, max(room - 2 - len(fates) - len(about), 0)), text),
+        (fates, fate),
+        (about, quiet),
+        tokens,
+        (columns.filled(turn.tokens, largest), dim or styles["bar"]),
+    ]
+    return _strip(parts, columns.width, styles["text"], over)
+
+
+def _told(turn: Turn, share: str, room: int) -> tuple[str, str]:
+    """What becomes of a folded turn, and its messages and share, in the most words that there is room for."""
+    count = len(turn.messages)
+    full, short = (", ".join(map(spell, turn.fates)) for spell in (str, attrgetter("short")))
+    share = f"{share:>6}" if turn.share is not None else ""
+    many, few = f"{plural(count, 'message'):>15}", f"{count:>6,} msg"
+    ways = ((full, many + share), (short, many + share), (short, few + share), (short, share), ("", share))
+    for fates, about in ways:
+        if len(fates) + len(about) + 2 <= room:
+            return f"  {fates}" if fates else "", about
+    return "", ""
+
+
+def _strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, over: Style) -> Strip:
+    return Strip([Segment(part, style + over) for part, style in parts]).adjust_cell_length(width, text + over)
+
+
+def paint_column_heads(columns: Columns, title: str, styles: Mapping[str, Style], rule: str = RULE) -> Strip:
+    """The upper edge of the timeline: what its columns are, and its title where there is room for it."""
+    words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len("est. tokens")
+    labels = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words"), (tokens, "est. tokens")]
+    title, at = clip(title, max(tokens - words - 3, 0)).rstrip(), words + len("first words") + 3
+    if at + cell_len(title) + 3 > tokens:  # the title counts for more: it tells what is filtered
+        at = words
+        del labels[2]
+    parts: list[tuple[str, Style]] = []
+    done = 0
+    for place, label in sorted([*labels, (at, title)]):
+        edge = (rule * (place - done - 2)).center(place - done) if done else rule * (place - 1) + " "
+        parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
+        done = place + cell_len(label)
+    parts.append((" " + rule * (columns.width - done - 1), styles["edge"]))
+    return _strip(parts, columns.width, styles["edge"], Style())
 
 
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:

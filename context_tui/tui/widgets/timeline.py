@@ -1,9 +1,9 @@
-"""The timeline: a line for each message and each tool result, drawn only where it is looked at."""
+"""The timeline: a line for each turn, message and tool result, drawn only where it is looked at."""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,17 +19,21 @@ from textual.strip import Strip
 
 from context_tui.session.facts import MessageFlag
 from context_tui.tui.context_events import labels
+from context_tui.tui.listing import line_of
 from context_tui.tui.marks import NO_MARK, Mark, Marker
-from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word
+from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.row_paint import Columns, Row, paint_row, paint_rule
+from context_tui.tui.widgets.row_paint import Columns, Row, paint_head, paint_row, paint_rule
 
 _PARTS = (
-    *("text", "quiet", "turn", "outside", "bar", "cursor", "shadow", "match", "rule"),
+    *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
     *("user", "asst", "result", "error", "inject", "summary", "system"),
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
+SIGN = 5
+"""Cells at the left of a head in which a click folds or opens the turn."""
 UNSETTLED = 64
 """Rows at the end of a session that is still being read which may yet change: results come in one by one."""
 
@@ -52,7 +56,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             "Call / result",
             show=False,
             id="enter",
-            tooltip="From a call to its result or sub-agent, and back",
+            tooltip="From a call to its result or sub-agent, and back; on the head of a turn, fold or open it",
         ),
         Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
     ]
@@ -91,8 +95,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._rows = Rows()
         self._reader: Reader | None = None
         self._marker: Marker | None = None
-        self._listed: array[int] | None = None  # rows that are listed, where not all are
+        self._turns = Turns(self._rows, None)
+        self._listed: Sequence[int] = range(0)
         self._matches: frozenset[Location] = frozenset()
+        self._matching: frozenset[int] = frozenset()
         self._generation = 0
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
         self._styles: dict[str, Style] = {}
@@ -104,44 +110,55 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         rows: Rows,
         reader: Reader,
         marker: Marker | None,
-        listed: array[int] | None,
+        listed: Sequence[int],
         cursor: Location | None = None,
     ) -> None:
-        """Show these rows with these marks; *listed* names those that are shown where not all are, in order."""
+        """Show these rows with these marks; *listed* are those that are shown, in order."""
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
+        self._turns = Turns(rows, marker)
         self._generation += 1
-        size = Size(self.scrollable_content_region.width, self.count)
-        if size != self.virtual_size:
-            self.virtual_size = size
+        self._fit()
         if cursor is not None and (not same or cursor != self.location):
             self.select(cursor)
         self.refresh()
 
-    def grow(self, rows: Rows, reader: Reader) -> None:
+    def grow(self, rows: Rows, reader: Reader, listed: Sequence[int]) -> None:
         """Show a session that is still being read: what is in sight is drawn again only where it may have changed."""
-        old, last = self._rows, len(self._rows) - UNSETTLED
-        same = (old.largest, self._columns(old)) == (rows.largest, self._columns(rows))
-        self._rows, self._reader = rows, reader
-        self.virtual_size = Size(self.scrollable_content_region.width, self.count)
-        if not same or self.scroll_offset.y + self.scrollable_content_region.height >= last:
+        old = self._rows
+        last = min(len(old) - UNSETTLED, old.heads[-1] if old.heads else 0)
+        same = (old.largest, old.largest_turn, self._columns(old)) == (
+            rows.largest,
+            rows.largest_turn,
+            self._columns(rows),
+        )
+        bottom = self.scroll_offset.y + self.scrollable_content_region.height
+        settled = bottom < len(self._listed) and self._listed[bottom] < last
+        self._rows, self._reader, self._listed, self._turns = rows, reader, listed, Turns(rows, None)
+        self._fit()
+        if not same or not settled:
             self._generation += 1
             self.refresh()
 
+    def _fit(self) -> None:
+        size = Size(self.scrollable_content_region.width, self.count)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
     def _columns(self, rows: Rows) -> Columns:
-        turns = rows.turn[-1] if rows.turn else 0
-        return Columns.of(self.scrollable_content_region.width, len(rows.first), turns)
+        return Columns.of(self.scrollable_content_region.width, len(rows.first))
 
     def show_matches(self, matches: frozenset[Location]) -> None:
-        """Mark what was found."""
+        """Mark what was found, and the heads of folded turns with matches in them."""
         self._matches = matches
+        self._matching = frozenset(self._rows.turn_of(match.message) for match in matches)
         self._generation += 1
         self.refresh()
 
     @property
     def count(self) -> int:
         """How many rows are listed."""
-        return len(self._rows) if self._listed is None else len(self._listed)
+        return len(self._listed)
 
     @property
     def location(self) -> Location:
@@ -149,21 +166,55 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return self.location_at(self.cursor)
 
     def location_at(self, line: int) -> Location:
-        """What a line is about; separators are about the message that follows."""
+        """What a line is about; events are about the message that follows."""
         if not 0 <= line < self.count:
             return Location(0)
-        row = line if self._listed is None else self._listed[line]
-        return Location(self._rows.message[row], max(self._rows.block[row], WHOLE))
+        row = self._listed[line]
+        block = self._rows.block[row]
+        return Location(self._rows.message[row], block if block >= HEAD else WHOLE)
 
     def line_of(self, location: Location) -> int:
         """The line of a location, or the nearest that is listed."""
-        row = self._rows.row_of(*location)
-        if self._listed is None:
-            return row
-        try:
-            return self._listed.index(row)
-        except ValueError:
-            return min(bisect_left(self._listed, row), max(len(self._listed) - 1, 0))
+        return self.line_of_row(self._rows.row_of(*location))
+
+    # What is in sight
+
+    def _in_sight(self) -> range:
+        top = self.scroll_offset.y
+        return range(min(top, self.count), min(top + self.scrollable_content_region.height, self.count))
+
+    @property
+    def share_in_sight(self) -> tuple[float, float]:
+        """From where to where, as shares: of the session, or of the rows that were filtered or sorted."""
+        lines, total = self._in_sight(), max(len(self._rows), 1)
+        if isinstance(self._listed, array):
+            return lines.start / max(self.count, 1), lines.stop / max(self.count, 1)
+        first = self._listed[lines.start] if lines else 0
+        return first / total, (self._listed[lines.stop] if lines.stop < self.count else total) / total
+
+    def go_to_share(self, share: float) -> None:
+        """Select what stands at a share of the whole, as in ``share_in_sight``."""
+        whole = self.count if isinstance(self._listed, array) else len(self._rows)
+        at = int(share * whole)
+        self.cursor = at if isinstance(self._listed, array) else line_of(self._listed, at)
+
+    def looks_in_sight(self) -> set[str]:
+        """The marks and signs in sight, by their looks: verdicts, ``open`` and ``folded`` turns, ``bar``."""
+        found = {"bar"} if self._columns(self._rows).bar and self.count else set()
+        for line in self._in_sight():
+            row = self._listed[line]
+            block = self._rows.block[row]
+            if block >= WHOLE and self._marker:
+                found.add(self._marker.mark(self._rows.message[row], block).word)
+            elif block == HEAD:
+                turn = self._turns.turn(self._rows.turn_at(row))
+                found |= {"folded", turn.word} if self._is_folded(row) else {"open"}
+        return found
+
+    def _is_folded(self, row: int) -> bool:
+        """Whether only the head of a turn is listed, and what it has more than that."""
+        below = line_of(self._listed, row) + 1
+        return (self._listed[below] if below < self.count else len(self._rows)) != row + 1
 
     def select(self, location: Location) -> None:
         """Select a location, and bring it into sight."""
@@ -172,6 +223,17 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if height > 0 and not top <= line < top + height:
             self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)
         self.cursor = line
+
+    def show_rows(self, rows: range) -> None:
+        """Scroll on as far as brings these rows into sight without their first going out of it."""
+        first, stop = self.line_of_row(rows.start), self.line_of_row(rows.stop - 1) + 1
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height > 0 and stop > top + height:
+            self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
+
+    def line_of_row(self, row: int) -> int:
+        """The line of a row, or the nearest that is listed."""
+        return line_of(self._listed, row)
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar to the rows."""
@@ -187,7 +249,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self, event: events.Resize) -> None:
         """Rows are as wide as the widget."""
-        self.virtual_size = Size(self.scrollable_content_region.width, self.count)
+        self._fit()
         self._reveal(self.cursor)
 
     def render_line(self, y: int) -> Strip:
@@ -195,7 +257,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if line >= self.count or self._reader is None:
             return Strip.blank(width, self.rich_style)
-        row = line if self._listed is None else self._listed[line]
+        row = self._listed[line]
         here = line == self.cursor
         key = (row, width, here, here and self.has_focus, self._generation)
         strip = self._strips.get(key)
@@ -214,18 +276,22 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
             if style.reverse:  # one bar, not a patchwork of what the colours reverse to
                 over += Style(color="default", bgcolor="default")
-        elif self._matches and Location(message, block) in self._matches:
+        elif self._matches and self._is_match(row):
             style = self._styles["match"]
             over = Style(bgcolor=style.bgcolor, underline=style.underline)
-        if block < WHOLE:
-            return paint_rule(labels(facts, rows.events[-2 - block]), width, self._styles["rule"] + over)
         columns = self._columns(rows)
+        if block == HEAD:
+            turn, words = self._turns.turn(rows.turn_at(row)), None
+            if self._is_folded(row):
+                words = reader.preview(message)
+            return paint_head(turn, words, columns, rows.largest_turn, self._styles, over)
+        if event := rows.event(row):
+            return paint_rule(labels(facts, event), width, self._styles["rule"] + over)
         starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
         mark = self._marker.mark(message, block) if self._marker else NO_MARK
         shown = Row(
             index=str(message) if first else "",
-            turn=str(rows.turn[message]) if starts else "",
             starts=starts,
             kind=kind_word(facts, message, block),
             preview=reader.preview(message, block),
@@ -233,6 +299,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             mark=mark,
         )
         return paint_row(shown, columns, rows.largest, self._styles, over)
+
+    def _is_match(self, row: int) -> bool:
+        """Whether a row was found, or hides what was."""
+        rows = self._rows
+        if rows.block[row] == HEAD:
+            return rows.turn_at(row) in self._matching and self._is_folded(row)
+        return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _tokens(self, row: int, block: int, mark: Mark) -> int:
         """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""
@@ -295,12 +368,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the row under the mouse; a second click opens it."""
+        """Select the row under the mouse; a second click opens it, and one on the sign of a head its turn."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
         line = offset.y + self.scroll_offset.y
         if line < self.count:
-            if line == self.cursor and event.chain > 1:
+            again, self.cursor = line == self.cursor and event.chain > 1, line
+            if self.location.block == HEAD:
+                if again or offset.x < SIGN:
+                    self.action_enter()
+            elif again:
                 self.action_open()
-            self.cursor = line

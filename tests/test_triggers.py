@@ -92,9 +92,9 @@ def test_believed_starts_anew_after_a_compaction(tmp_path: Path) -> None:
     assert believed == [0, 100, 150_100, 100, 110, 30_020, 30_030]
     sources = [ct.plan(session, "defect-compact", at=at).trigger.source for at in (2, 4, 6)]
     assert sources == [
-        "recorded baseline + estimated delta",
-        "estimated: no recorded usage in this epoch",
-        "recorded baseline + estimated delta",
+        "last recorded + estimate since then",
+        "estimated: nothing is recorded in this context",
+        "last recorded + estimate since then",
     ]
 
 
@@ -166,7 +166,7 @@ def test_a_microcompact_before_compaction_is_read_again(tmp_path: Path) -> None:
     assert chain.fires, "microcompact fires"
     assert chain.reason.startswith("defect-microcompact fires: ") and "defect-compact does not fire: " in chain.reason
     cleared = ct.plan(session, "defect-microcompact").tokens_after
-    assert f"believed {cleared:,} is below" in chain.reason, "what is left is estimated: the baseline is forgotten"
+    assert f"thinks it has {cleared:,}, under" in chain.reason, "what is left is estimated: the baseline is forgotten"
 
 
 # -- koda

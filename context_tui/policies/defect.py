@@ -37,13 +37,14 @@ def baseline_and_delta(state: RuntimeState) -> Belief:
 def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
     """defect acts when what it believes reaches *threshold* tokens."""
     fires = state.believed >= threshold
-    says = "has reached" if fires else "is below"
-    source = "recorded baseline + estimated delta" if state.recorded else "estimated: no recorded usage in this epoch"
-    if state.rewritten:
-        source = "estimated: the recorded baseline is forgotten when something is cleared"
-    return Trigger(
-        fires, f"believed {state.believed:,} {says} {what} = {threshold:,}", state.believed, threshold, source
+    says = "at least" if fires else "under"
+    source = (
+        "last recorded + estimate since then" if state.recorded else "estimated: nothing is recorded in this context"
     )
+    if state.rewritten:
+        source = "estimated: what was recorded is forgotten when something is cleared"
+    reason = f"thinks it has {state.believed:,}, {says} {what} = {threshold:,}"
+    return Trigger(fires, reason, state.believed, threshold, source)
 
 
 def few_turns(context: Context) -> str:

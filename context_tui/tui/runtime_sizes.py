@@ -39,7 +39,7 @@ class Series:
         if self._by[message] < 0:
             return ""
         much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
-        return f"{much} by {runtime} ({self._sources[self._by[message]]})"
+        return f"{runtime} {much} ({self._sources[self._by[message]]})"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RuntimeSizes:
             return ""
         each = filter(None, (series.words(runtime, message) for runtime, series in self.by_runtime.items()))
         words = ", ".join(each)
-        return f"believed before it: {words}" if words else ""
+        return f"what each runtime thought it had: {words}" if words else ""
 
 
 def runtime_sizes_of(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:

@@ -189,14 +189,14 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     runtime_sizes = runtime_sizes_of(made)
     assert runtime_sizes.describe(0) == runtime_sizes.describe(2) == runtime_sizes.describe(len(made)) == ""
     assert runtime_sizes.describe(1).endswith(
-        "by defect (an estimate, as nothing was recorded before it), unknown by agent-sdk (no reply)"
+        " (an estimate, as nothing was recorded before it), agent-sdk unknown (no reply)"
     )
     believed = runtime_sizes.by_runtime["defect"].tokens[3]
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert runtime_sizes.describe(3) == (
-        f"believed before it: {runtime_sizes.by_runtime['defect'].tokens[3]:,} by defect (last recorded + estimate), "
-        "10 by agent-sdk (input tokens of the last reply)"
+        f"what each runtime thought it had: defect {believed:,} (last recorded + estimate), "
+        "agent-sdk 10 (input tokens of the last reply)"
     )
     assert not runtime_sizes.knows(session(), 3)
 

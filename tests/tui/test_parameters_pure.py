@@ -295,7 +295,7 @@ def test_the_result_reads_as_in_the_picture() -> None:
         ),
         (("threshold", None, 90_000), outcome(0, 80), outcome(0, 81), "none → 90,000: 1 more message summarised"),
         (("assistant_boundary", False, True), outcome(), outcome(), "off → on: no difference"),
-        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: would no longer fire"),
+        (("ratio", 0.6, 0.9), outcome(), outcome(fires=False), "0.60 → 0.90: would no longer run"),
         (("tools", ("Read", "Bash"), ("Bash",)), outcome(), outcome(13), "tools −Read: 1 fewer result"),
         (
             ("clear", (), ((12, 0),)),
@@ -313,7 +313,7 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
     assert text(trigger_parts(made.trigger, 1_204)).startswith(
-        "would not fire; first at message 1,204, press }: believed"
+        "would not run now; first at #1,204, press }: thinks it has"
     )
     assert "; never in this session: " in text(trigger_parts(made.trigger, -1))
     assert "message" not in text(trigger_parts(made.trigger, None))

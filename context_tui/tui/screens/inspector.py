@@ -93,7 +93,7 @@ class InspectorScreen(Screen[None]):
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
     @dataclass
     class Called(Message):

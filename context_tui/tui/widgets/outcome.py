@@ -159,10 +159,10 @@ def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> l
     """Whether it would fire here, why, on which number (where *source* asks for it), and where it would have."""
     if trigger.by_hand:
         return [[(trigger.reason, MUTED)]]
-    verdict, style = ("would fire", f"bold {GOOD}") if trigger.fires else ("would not fire", f"bold {WARN}")
+    verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
     if not trigger.fires and first is not None:
-        where = f"first at message {first:,}, press\u00a0}}" if first >= 0 else "never in this session"
+        where = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
     # The colon is part of the run before it, as lines are broken between words of a run.
     runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]
@@ -192,7 +192,7 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
     if tokens:
         effects.append(f"{signed(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
     if new.fires != old.fires:
-        effects.append("would fire now" if new.fires else "would no longer fire")
+        effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     return [(f"{names}: ", ""), (", ".join(effects) or "no difference", style)]
 

@@ -164,7 +164,7 @@ def legend(recorded: Recorded, window: int, level: int) -> list[Run]:
     most: list[Run] = [
         ("peak ", MUTED),
         (f"{recorded.tokens[peak]:,}", ""),
-        (f" at {recorded.messages[peak]:,}", MUTED),
+        (f" at #{recorded.messages[peak]:,}", MUTED),
     ]
     if level == 3:
         return [*most[:2], (" recorded", MUTED)]
@@ -173,6 +173,6 @@ def legend(recorded: Recorded, window: int, level: int) -> list[Run]:
     runs: list[Run] = [("recorded per request  ", MUTED)]
     for tick in TICKS:
         first = first_at(recorded, window)[tick]
-        where = "" if level else f" at {first:,} " if first is not None else " never "
-        runs += [(f" ┊{tick}", WARN if first is not None else MUTED), (where, MUTED)]
+        where = "" if level else f" from #{first:,} " if first is not None else " never "
+        runs += [(f" ┊{tick} %", WARN if first is not None else MUTED), (where, MUTED)]
     return [*runs, ("  ", ""), *most]

@@ -48,6 +48,7 @@ PICTURES = {
     "inspector-light": Picture("the same in the light theme", keys=CLEARED, theme="light"),
     "inspector-80x24": Picture("the same on a small terminal", keys=CLEARED, size=(80, 24)),
     "parameter": Picture("a setting moved: keep_recent_turns from 3 to 2", keys=f"{CLEARED} left"),
+    "turns": Picture("every turn folded: a table of contents", keys="Z"),
     "as-of": Picture("as of where the trigger first fired", keys="right_curly_bracket"),
     "full-compaction": Picture("what a full compaction would do", keys="2"),
     "apply": Picture("the summary, made offline", keys="2 a"),

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from context_tui.session.session import Session
 from context_tui.tui.context_events import before, context_events_in
+from context_tui.tui.marks import CHANGED, Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.view import Location
 
 
 class Jump(NamedTuple):
@@ -54,6 +57,17 @@ def peak_of(session: Session) -> tuple[int, int] | None:
         default=(0, 0),
     )
     return (-found[1], found[0]) if found[0] else None
+
+
+def next_changed(rows: Rows, marker: Marker, here: Location, step: int) -> Location | None:
+    """The next (+1) or previous (-1) row that a plan changes, around the ends; None where it changes none."""
+    count, row = len(rows), rows.row_of(*here)
+    for distance in range(1, count + 1):
+        at = (row + step * distance) % count
+        message, block = rows.message[at], rows.block[at]
+        if block >= WHOLE and marker.mark(message, block).word in CHANGED:
+            return Location(message, block)
+    return None
 
 
 def next_jump(points: Sequence[Jump], at: int, step: int) -> Jump | None:

@@ -70,6 +70,10 @@ OUTSIDE = {
 }
 
 
+CHANGED = frozenset({"cleared", "truncated", "summarised", "dropped"})
+"""Words of the marks of what a plan changes."""
+
+
 class Marker:
     """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows."""
 

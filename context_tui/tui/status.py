@@ -20,8 +20,8 @@ from context_tui.tui.view import View
 def hint(digits: str, *, demo: bool) -> str:
     """What to press first; *digits* choose a policy."""
     if demo:
-        return f"Sample session: {digits} choose a policy, ←→ its value, a applies it, ? lists all keys"
-    return f"{digits} choose a policy, ←→ its value, }} goes to its first fire, ? lists all keys"
+        return f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"
+    return f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"
 
 
 def reading(session: Session, progress: float) -> str:

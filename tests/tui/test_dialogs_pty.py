@@ -115,13 +115,13 @@ def test_a_message_to_go_to(terminal: Terminal, pace: float) -> None:
 @PACES
 def test_a_text_to_find(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"/rotate{ENTER}", pace)
-    terminal.wait_for("of 6 rows", timeout=10)
+    terminal.wait_for("Step 0: rotate", timeout=10)
 
 
 @PACES
 def test_a_filter(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"fj{ENTER}", pace)
-    terminal.wait_for("timeline   user", timeout=10)
+    terminal.wait_for("timeline: user", timeout=10)
 
 
 def test_leaving_by_way_of_an_export(terminal: Terminal, session: Path) -> None:

@@ -51,7 +51,7 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         assert screen.location == Location(len(screen.view.session) - 1)
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
-        assert "1–7 choose a policy" in notice(screen)
+        assert "1–7 choose a policy" in notice(screen) and "> goes to what it changes" in notice(screen)
 
 
 async def test_what_was_asked_for_is_shown() -> None:
@@ -124,6 +124,26 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await pilot.press("u", "U")
         await settled(pilot)
         assert screen.view.session.origin and screen.view.plan is not None, "the view that was left"
+
+
+async def test_angle_brackets_go_to_what_the_plan_changes() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        plan = screen.view.plan
+        assert plan is not None
+        facts = screen.view.session.facts
+        places = [Location(facts.block_message[row], row) for row in plan.changes]
+        found = []
+        for _ in range(len(places) + 1):
+            await pilot.press("greater_than_sign")
+            found.append(screen.location)
+        assert found == [*places, places[0]], "around the end"
+        await pilot.press("Z", "less_than_sign")
+        assert screen.location == places[-1], "the turn that it stands in is opened"
+        await pilot.press("6", "greater_than_sign")
+        assert screen.location == places[-1], "by hand nothing is marked yet"
 
 
 async def test_focus_comes_back_when_the_terminal_is_large_enough_again() -> None:

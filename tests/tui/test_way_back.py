@@ -221,7 +221,7 @@ async def test_from_a_call_to_its_sub_agent_and_back(folder: Path) -> None:
     app = ContextTuiApp(choose(path))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
-        await pilot.press("home", "down")
+        await pilot.press("home", "down", "down")
         screen = inspector(app)
         for key in ("escape", "ctrl+o"):
             await pilot.press("enter")
@@ -242,7 +242,7 @@ async def test_of_several_sub_agents_one_is_chosen(folder: Path) -> None:
     app = ContextTuiApp(choose(path))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
-        await pilot.press("home", "down", "enter")
+        await pilot.press("home", "down", "down", "enter")
         await until(pilot, lambda: isinstance(app.screen, PickerScreen) and "Inside b2" in drawn(app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: "Inside b2" in drawn(app) and isinstance(app.screen, InspectorScreen))
@@ -253,7 +253,7 @@ async def test_a_sub_agent_that_is_not_here_is_named(folder: Path) -> None:
     app = ContextTuiApp(choose(calling(folder, ["gone"])))
     async with app.run_test(size=(120, 36), notifications=True) as pilot:
         await settled(pilot)
-        await pilot.press("home", "down", "enter")
+        await pilot.press("home", "down", "down", "enter")
         await until(pilot, lambda: "calls.jsonl#gone" in drawn(app))
         assert inspector(app).location.message == 2, "to the result, as of any call"
 
@@ -265,7 +265,7 @@ async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) ->
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
-        await pilot.press("home", "down", "enter")
+        await pilot.press("home", "down", "down", "enter")
         await until(pilot, lambda: "Inside" in drawn(app) and app.screen is not screen)
         screen.view = copied(screen)
         await pilot.press("q")

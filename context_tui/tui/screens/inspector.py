@@ -37,7 +37,7 @@ from context_tui.tui.document import Subject
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.folds import ALL, NONE, Folds
-from context_tui.tui.jumps import Jump, jumps, next_jump
+from context_tui.tui.jumps import Jump, jumps, next_changed, next_jump
 from context_tui.tui.listing import listed
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.marks import NO_MARK, Marker
@@ -556,6 +556,14 @@ class InspectorScreen(Screen[None]):
         cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
         self.show(self._located(self.view.with_point(found.at), cursor))
 
+    def action_changed(self, step: int) -> None:
+        """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
+        found = next_changed(self.rows, self.marker, self.location, step)
+        if found is None:
+            self.show_notification("The plan changes no row")
+        else:
+            self.go_to(found)
+
     # Policies and their settings
 
     def action_policy(self, name: str) -> None:
@@ -792,7 +800,7 @@ class InspectorScreen(Screen[None]):
             return
         rows = list(facts.blocks_of(location.message))
         blocks = zip(rows, self.reader.blocks(location.message), strict=False)
-        wanted = [block for row, block in blocks if location.block in (-1, row)]
+        wanted = [block for row, block in blocks if location.block in (WHOLE, HEAD, row)]
         self.app.copy_to_clipboard("\n\n".join(filter(None, map(plain_text, wanted))))
 
     # Other screens, and the way out

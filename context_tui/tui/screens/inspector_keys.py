@@ -88,6 +88,8 @@ _REST = [
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
     _key("full_stop", "as_of", "Here", "as-of", "Plan before the selected message; again: at the end"),
+    _key("greater_than_sign", "changed(1)", "Next change", "change-next", "Go to the next row that the plan changes"),
+    _key("less_than_sign", "changed(-1)", "Previous change", "change-previous", "Go to the previous such row"),
     _key("right_curly_bracket", "jump(1)", "Jump", "jump-next", f"Go to the next {_POINT}"),
     _key("left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_POINT}"),
     _key("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),

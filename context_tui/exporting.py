@@ -150,10 +150,10 @@ def _written(form: Format, session: Session, temporary: Path, out: Path) -> Expo
     """
     made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise ExportError(f"no messages to write{_and_why(made.notes)}; choose another point or policy")
-    lost = form.write(made.session, temporary)
+        raise ExportError(f"no messages to write{_and_why(made.losses.words)}; choose another point or policy")
+    lost = made.losses + form.write(made.session, temporary)
     written = _read_back(form, temporary)
-    losses = [*made.notes, *lost.words]
+    losses = lost.words
     losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
     losses += _usage_lost(session, written)
     check = check_pairs(session, written.to_messages(), made.renamed)

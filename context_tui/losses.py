@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from context_tui.session.context import Context
@@ -31,6 +31,14 @@ class Losses:
         self._notes: list[str] = []
         self.gone = Counter[int]()
 
+    def __add__(self, later: Losses) -> Losses:
+        """What either could not keep; what both counted in the same words is one loss."""
+        both = Losses()
+        both._counted = self._counted + later._counted
+        both._notes = [*self._notes, *later._notes]
+        both.gone = self.gone + later.gone
+        return both
+
     @property
     def words(self) -> list[str]:
         """One line for each, with how often it happened."""
@@ -40,6 +48,11 @@ class Losses:
         """Count what changed without being gone."""
         if number:
             self._counted[what] += number
+
+    def count(self, counted: Mapping[str, int]) -> None:
+        """Add what was counted elsewhere."""
+        for what, number in counted.items():
+            self.add(what, number)
 
     def note(self, words: str) -> None:
         """Say what is no matter of counting."""

@@ -10,10 +10,13 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
+from context_tui.compaction.changes import removal
 from context_tui.compaction.exportable import exportable
+from context_tui.compaction.plan import Plan, Trigger
 from context_tui.exporting import ExportError, export, writable_formats
 from context_tui.formats.registry import FORMATS
 from context_tui.losses import Losses
+from context_tui.policies.base import Params
 from context_tui.session.session import Session
 from tests.formats.histories import IMAGE
 from tests.formats.recordings import Recording, call, result, text, thinking
@@ -79,6 +82,37 @@ def test_what_was_unpaired_in_the_recording_stays_so_where_it_can(tmp_path: Path
     assert not done.check.introduced
     assert len(done.check.inherited) == (name in OWN)
     assert ("placeholder results added for calls without one: 1" in done.losses) == (name not in OWN)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_was_unpaired_stays_so_when_what_stood_before_it_goes(tmp_path: Path, name: str) -> None:
+    session = ct.from_messages(
+        [
+            {"role": "user", "content": "start"},
+            {"role": "assistant", "content": "yes"},
+            {"role": "user", "content": [text("secret"), result("t9")]},
+        ]
+    )
+    row, _ = session.facts.blocks_of(2)
+    plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), {row: removal("p")})
+    done = export(ct.apply(session, plan), tmp_path / "out", name)
+    assert kinds(ct.open_session(done.path))[2] == ["tool_result"]
+    assert not done.check.introduced and len(done.check.inherited) == 1
+
+
+def test_what_is_left_out_for_one_reason_is_told_once(tmp_path: Path) -> None:
+    picture = {"type": "image", "source": {"type": "file", "file_id": "f"}}
+    session = ct.from_messages(
+        [
+            {"role": "user", "content": [text("look"), picture, picture]},
+            {"role": "assistant", "content": [call("t1")]},
+            {"role": "user", "content": [result("t1", [text("here"), picture])]},
+            {"role": "assistant", "content": "a cat"},
+        ]
+    )
+    losses = export(session, tmp_path / "out.json", "openai").losses
+    assert "images left out that Chat Completions cannot hold: 3" in losses
+    assert len([loss for loss in losses if loss.startswith("images left out")]) == 1
 
 
 @pytest.mark.parametrize("name", writable_formats())

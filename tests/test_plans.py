@@ -327,6 +327,25 @@ def test_what_any_plan_leaves_can_be_written(tmp_path: Path, recording: Recordin
         assert not [each for each in wrong if "no messages to write" not in each]
 
 
+@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("gone", [(1,), (3,), (1, 4), (3, 2), (3, 4)], ids=str)
+def test_a_pair_that_is_split_among_messages_that_are_put_in(tmp_path: Path, name: str, gone: tuple[int, ...]) -> None:
+    """Of two calls (rows 1 and 2) and their results (3 and 4) some go, with messages before, between and after."""
+    made = Recording()
+    made.user("go")
+    made.assistant(call("a"), call("b"))
+    made.results(result("a"), result("b"))
+    made.user("and now?")
+    session = made.open(tmp_path)
+    assert [session.facts.kind[row] for row in (1, 2, 3, 4)] == [Kind.TOOL_USE] * 2 + [Kind.TOOL_RESULT] * 2
+    changes = {row: removal("p") for row in gone}
+    notes = [Insert(role, position, NOTE, summary=False) for role in ("user", "assistant") for position in (1, 2, 3)]
+    for inserts in (*((note,) for note in notes), notes[:3], notes[3:], notes, notes[::-1]):
+        plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), changes, inserts=tuple(inserts))
+        after = ct.apply(session, plan)
+        assert not [*wrong_with(session, len(session), after, name, tmp_path / "out")]
+
+
 def test_a_change_on_top_of_another_works_on_what_that_one_left() -> None:
     def upper(value: str) -> str:
         return value.upper()

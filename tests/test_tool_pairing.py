@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.tool_pairing import (
+    ADDED,
     NO_RESULT,
     NO_START,
     Orphan,
@@ -243,6 +244,39 @@ def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) 
     assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_text(body) == text
     sent = cleaned([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
     assert isinstance(sent, list) == is_block_list(body)
+
+
+@given(histories, st.data())
+def test_only_these_orphans_are_mended(history: list[Message], data: st.DataObject) -> None:
+    named = [{**message, "content": content_of(message)} for message in unique_ids(history)[0]]
+    found = problems(named)
+    orphans = [*found.orphan_calls, *found.orphan_results]
+    chosen = data.draw(st.lists(st.sampled_from(orphans), unique=True)) if orphans else []
+    messages, sources, _ = repair_orphans(named, chosen)
+    # Nobody can answer a call that the user made.
+    stay = {each[1:3] for each in orphans if each not in chosen or is_of_the_user(named, each)}
+    left = problems(messages)
+    places = [sources[each.message].blocks[each.block] for each in (*left.orphan_calls, *left.orphan_results)]
+    assert len(places) == len(stay) and set(places) == stay
+
+
+def is_of_the_user(messages: list[Message], orphan: Orphan) -> bool:
+    return orphan.kind == "call" and messages[orphan.message]["role"] == "user"
+
+
+def test_a_call_is_answered_behind_the_whole_turn() -> None:
+    history = [GO, assistant(call("1"), call("2")), user(text("")), assistant(text("a note")), user(result("2"), GO)]
+    messages, _, notes = repair_orphans(history, [Orphan("call", 1, 0, "1")])
+    added = result("1", NO_RESULT, is_error=True)
+    assert messages == [*history[:-1], user(result("2"), added, GO)]
+    assert notes == {ADDED: 1}
+
+
+def test_a_call_in_the_last_turn_is_answered_before_calls_that_are_pending() -> None:
+    history = [GO, assistant(call("1")), assistant(call("2"))]
+    messages, _, _ = repair_orphans(history, [Orphan("call", 1, 0, "1")])
+    assert messages == [*history[:2], user(result("1", NO_RESULT, is_error=True)), history[2]]
+    assert not problems(messages)
 
 
 @given(histories)

@@ -6,7 +6,6 @@ stays so, unless a provider is to take it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -25,7 +24,7 @@ from context_tui.compaction.tool_pairing import (
     repair_orphans,
     unique_ids,
 )
-from context_tui.losses import Refuses, losses_in
+from context_tui.losses import Losses, Refuses
 from context_tui.session.context import Context
 from context_tui.session.derived import DerivedContent, Origin
 from context_tui.session.session import Message, Session
@@ -38,10 +37,10 @@ ENDS_WITH_ASSISTANT = (
 
 @dataclass(frozen=True)
 class Exportable:
-    """A session that is fit to be written: notes on what was changed, and the new ids of calls with their old ones."""
+    """A session that is fit to be written: what was changed for it, and the new ids of calls with their old ones."""
 
     session: Session
-    notes: list[str]
+    losses: Losses
     renamed: Mapping[str, str]
 
 
@@ -82,21 +81,21 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
         refuses: what a provider's format cannot hold; None for a format whose runtime mends pairs itself.
     """
     context, facts = session.context_at(), session.facts
-    counted = Counter[str]()
+    losses = Losses()
     named, renamed = unique_ids(messages)
-    if renamed:
-        counted[RENAMED] = len(renamed)
+    losses.add(RENAMED, len(renamed))
     if refuses is not None:
-        taken = [_taken(message, refuses, counted) for message in named]
+        taken = [_taken(message, refuses, losses) for message in named]
         history, sources, notes = repair_minimally([_only(m, of) for m, of in zip(named, taken, strict=True)])
         sources = [_before(source, taken) for source in sources]
         if notes:  # images come out of results that became text
-            left = [_taken(message, refuses, counted) for message in history]
+            left = [_taken(message, refuses, losses) for message in history]
             history = [_only(message, of) for message, of in zip(history, left, strict=True)]
             sources = [Source(s.message, [s.blocks[n] for n in of]) for s, of in zip(sources, left, strict=True)]
-        notes = [*notes, *_end(history)]
+        _tell_end(history, losses)
     else:
         history, sources, notes = repair_orphans(named, _introduced(session, named))
+    losses.count(notes)
     rows = [list(facts.blocks_of(index)) for index in context.order]
     made = Derivation(session)
     for message, (at, places) in zip(history, sources, strict=True):
@@ -112,7 +111,7 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
         flags = reduce(or_, (facts.flags[owner] for owner in owners), 0)
         time = facts.time[owners[0]] if owners else -1
         made.add(message, flags=flags, time=time, rows=same, injected=refuses is None)
-    return Exportable(made.session(session.origin), [*losses_in(counted), *notes], renamed)
+    return Exportable(made.session(session.origin), losses, renamed)
 
 
 def _bodies(context: Context, message: int) -> dict[int, str | None]:
@@ -123,10 +122,11 @@ def _bodies(context: Context, message: int) -> dict[int, str | None]:
     return {ordinal: context.replaced[row].text for ordinal, row in rows if row in context.replaced}
 
 
-def _taken(message: Message, refuses: Refuses, counted: Counter[str]) -> list[int]:
+def _taken(message: Message, refuses: Refuses, losses: Losses) -> list[int]:
     """The blocks of a message that a provider takes, by number; the others are counted."""
     why = [refuses(message["role"], block) for block in message["content"]]
-    counted.update(reason for reason in why if reason)
+    for reason in filter(None, why):
+        losses.add(reason)
     return [number for number, reason in enumerate(why) if not reason]
 
 
@@ -146,12 +146,11 @@ def _block(messages: list[Message], place: Place) -> dict[str, Any]:
     return block
 
 
-def _end(history: list[Message]) -> list[str]:
-    """What a provider would make of the end of a history."""
-    if not history or history[-1]["role"] != "assistant":
-        return []
-    pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
-    return [PENDING if pending else ENDS_WITH_ASSISTANT]
+def _tell_end(history: list[Message], losses: Losses) -> None:
+    """Say what a provider would make of the end of a history."""
+    if history and history[-1]["role"] == "assistant":
+        pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
+        losses.note(PENDING if pending else ENDS_WITH_ASSISTANT)
 
 
 def _introduced(session: Session, messages: list[Message]) -> list[Orphan]:
@@ -163,12 +162,12 @@ def _introduced(session: Session, messages: list[Message]) -> list[Orphan]:
     had = problems(recorded)
     inherited = {(o.kind, order[o.message], o.block) for o in (*had.orphan_calls, *had.orphan_results)}
     entries = [session.content.entries[message] for message in session.context_at().order]
-    return [
-        orphan
-        for orphan in (*found.orphan_calls, *found.orphan_results)
-        if not isinstance(entry := entries[orphan.message], Origin)
-        or (orphan.kind, entry.message, orphan.block) not in inherited
-    ]
+    orphans = (*found.orphan_calls, *found.orphan_results)
+    places: dict[int, list[Place]] = {}  # by message, where its blocks were recorded
+    for message in {orphan.message for orphan in orphans}:
+        if isinstance(entry := entries[message], Origin):
+            places[message] = [Place(entry.message, ordinal) for ordinal in entry.left]
+    return [o for o in orphans if o.message not in places or (o.kind, *places[o.message][o.block]) not in inherited]
 
 
 def _recorded(session: Session) -> tuple[list[int], list[Message]]:

@@ -64,14 +64,14 @@ class Source(NamedTuple):
 
 
 class Repaired(NamedTuple):
-    """A history that was repaired, the source of each of its messages, and notes on what was changed.
+    """A history that was repaired, the source of each of its messages, and what was changed, with how often.
 
     What was given and needed nothing is the same object.
     """
 
     messages: list[Message]
     sources: list[Source]
-    notes: list[str]
+    notes: Counter[str]
 
 
 class _Traced(NamedTuple):
@@ -237,7 +237,7 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
         keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
     """
     repaired = _repair(messages, keep_pending)
-    return repaired.messages, repaired.notes
+    return repaired.messages, losses_in(repaired.notes)
 
 
 def _repair(messages: list[Message], keep_pending: bool) -> Repaired:
@@ -255,7 +255,7 @@ def _repair(messages: list[Message], keep_pending: bool) -> Repaired:
                 history[position + 1] = answers
         elif position == 0:
             history[0] = _answered(_new([]), entry, notes)[1]
-    return _repaired(history, losses_in(+notes))
+    return _repaired(history, +notes)
 
 
 def _traced(messages: list[Message]) -> list[_Traced]:
@@ -265,7 +265,7 @@ def _traced(messages: list[Message]) -> list[_Traced]:
     ]
 
 
-def _repaired(history: list[_Traced], notes: list[str]) -> Repaired:
+def _repaired(history: list[_Traced], notes: Counter[str]) -> Repaired:
     return Repaired([entry.message for entry in history], [entry.source for entry in history], notes)
 
 
@@ -301,7 +301,7 @@ def repair_minimally(messages: list[Message]) -> Repaired:
     """
     notes = Counter[str]()
     history = _user_first(_without_blanks(_traced(messages), notes), notes)
-    repaired = _repaired(history, losses_in(notes))
+    repaired = _repaired(history, notes)
     if problems(repaired.messages) or _results_late(repaired.messages):
         return _repair(messages, keep_pending=True)
     return repaired
@@ -310,35 +310,39 @@ def repair_minimally(messages: list[Message]) -> Repaired:
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repaired:
     """The messages with these orphans mended and all else as it was, and notes on it.
 
-    A result becomes labelled text in its place. A call gets a labelled result in the user message behind it, behind the
-    results there, or in a message of its own.
+    A result becomes labelled text in its place. A call of the assistant gets a labelled result where its turn is
+    answered: in the first message of the user behind that turn, behind the results there; in a message of its own
+    before the very last message, when no user follows. A call of the user cannot be answered, and stays.
     """
     notes = Counter[str]()
     texts = {(orphan.message, orphan.block) for orphan in orphans if orphan.kind == "result"}
-    missing: dict[int, list[Block]] = {}
+    calls: dict[int, list[str]] = {}
     for orphan in orphans:
         if orphan.kind == "call":
-            missing.setdefault(orphan.message, []).append(_no_result(orphan.call_id, notes))
+            calls.setdefault(orphan.message, []).append(orphan.call_id)
     history: list[_Traced] = []
-    due: list[Block] = []  # for calls of the message before
-    for entry in _traced(messages):
-        message, (at, places) = entry
+    due: list[_Placed] = []  # for calls of the assistant's turn
+    last = 0  # of what is there, the last that is not blank
+    for at, entry in enumerate(_traced(messages)):
+        message, source = entry
+        is_blank, is_user = not nonblank_blocks(message), role_of(message) == "user"
         made: list[_Placed] = []
-        for block, place in zip(content_of(message), places, strict=True):
+        for block, place in zip(content_of(message), source.blocks, strict=True):
             made += _as_text(block, notes) if place in texts else [(block, place)]
-        changed = any(place in texts for place in places)
-        if due and role_of(message) == "user":
+        changed = any(place in texts for place in source.blocks)
+        if due and is_user and not is_blank:
             behind = max((n + 1 for n, (block, _) in enumerate(made) if block.get("type") == "tool_result"), default=0)
-            made[behind:behind] = [(block, None) for block in due]
-            changed = True
-        elif due:
-            history.append(_new(due))
+            made[behind:behind], due, changed = due, [], True
         if changed:
-            blocks, of = [block for block, _ in made], [place for _, place in made]
-            entry = _Traced({**message, "content": blocks}, Source(at, of))
+            blocks, places = [block for block, _ in made], [place for _, place in made]
+            entry = _Traced({**message, "content": blocks}, Source(source.message, places))
+        if not is_user:
+            due += [(_no_result(call_id, notes), None) for call_id in calls.get(at, ())]
+        last = last if is_blank else len(history)
         history.append(entry)
-        due = missing.get(at, []) if at is not None else []
-    return _repaired([*history, *([_new(due)] if due else [])], losses_in(notes))
+    if due:  # not behind the last message, whose own calls are pending
+        history.insert(last, _new([block for block, _ in due]))
+    return _repaired(history, notes)
 
 
 def _calls(message: Message) -> list[Block]:

@@ -19,6 +19,12 @@ class Origin:
     message: int
     bodies: Mapping[int, str | None] = field(default_factory=dict)  # block ordinal to text; None: removed
 
+    @property
+    def left(self) -> list[int]:
+        """The recorded ordinals of the blocks that are left, in order."""
+        recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
+        return [ordinal for ordinal in recorded if self.bodies.get(ordinal, "") is not None]
+
 
 class DerivedContent:
     """Content of a derived session: origins, and messages of its own."""
@@ -51,9 +57,8 @@ def origin_of(session: Session, message: int, bodies: Mapping[int, str | None] |
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
-            recorded = range(sum(1 for _ in entry.session.facts.blocks_of(entry.message)))
-            here = [ordinal for ordinal in recorded if entry.bodies.get(ordinal, "") is not None]
-            return replace(entry, bodies={**entry.bodies, **{here[at]: text for at, text in new.items()}})
+            left = entry.left
+            return replace(entry, bodies={**entry.bodies, **{left[at]: text for at, text in new.items()}})
         return {**entry, "content": with_texts(entry["content"], new)}
     return Origin(session, message, new)
 

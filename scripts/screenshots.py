@@ -132,7 +132,7 @@ def _text(found: re.Match[str]) -> str:
 def main(names: list[str]) -> int:
     """The command line."""
     os.chdir(ROOT)
-    os.environ["TZ"] = "UTC"
+    os.environ |= {"TZ": "UTC", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     time.tzset()
     for name in list(os.environ):
         if name == "NO_COLOR" or name.startswith(("TEXTUAL_", "CONTEXT_TUI_")):

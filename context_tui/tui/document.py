@@ -19,7 +19,7 @@ from context_tui.session.session import Session
 from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.finding import find
 from context_tui.tui.images import describe_image
-from context_tui.tui.marks import ABOUT, PARTS, Mark
+from context_tui.tui.marks import ABOUT, CHANGED, PARTS, Mark
 from context_tui.tui.text import call_line, line, result_text
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.reading_pane import Part
@@ -104,6 +104,8 @@ def _fate(subject: Subject) -> Iterator[Part]:
         yield Part(f"kept: {mark.reason}", "kept")
     elif mark.word in ("before", "after"):
         yield Part(mark.reason, "muted")
+    elif subject.plan is None and mark.word in CHANGED:  # it was done
+        yield Part(f"{mark.glyph} {mark.reason}", mark.word)
     else:
         yield Part(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.word)
     for row, change in changed:

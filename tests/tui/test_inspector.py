@@ -112,6 +112,8 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
         assert screen.location == here and screen.marker.mark(*here).word == "cleared"
+        assert "- cleared when the plan was applied" in screen.query_one(Detail).shown
+        assert "would be" not in screen.query_one(Detail).shown
         request = next_request(plan)
         told = f"Applied defect-microcompact: next request ~{request.before:,} → ~{request.after:,} tokens"
         assert told in notice(screen) and "6 blocks cleared" in notice(screen)

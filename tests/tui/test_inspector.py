@@ -343,6 +343,18 @@ async def test_finding_counts_and_goes_through() -> None:
         assert not screen.query_one(SearchBar).display and screen.query_one(Timeline).has_focus
 
 
+async def test_what_is_hidden_for_want_of_room_gives_the_focus_to_the_timeline() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.query_one(Scoreboard).focus()
+        for size in ((60, 20), (40, 10), (60, 20)):
+            await pilot.pause()
+            await pilot.resize_terminal(*size)
+        await until(pilot, lambda: screen.query_one(Timeline).has_focus)
+
+
 async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> None:
     running = app()
     async with running.run_test(size=WIDE) as pilot:

@@ -169,6 +169,13 @@ class InspectorScreen(Screen[None]):
         self.set_class(tiny, "-tiny")
         if was and not tiny and self._focus_before is not None:
             self.call_after_refresh(self.set_focus, self._focus_before)
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """The timeline has the focus where there was no room for what had it."""
+        focused = self.focused
+        if not self.has_class("-tiny") and (focused is None or focused not in self.focus_chain):
+            self.query_one(Timeline).focus()
 
     @property
     def location(self) -> Location:

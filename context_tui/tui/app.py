@@ -145,8 +145,8 @@ class ContextTuiApp(App[None]):
         self.begin()
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys go through the queue; all else is handled as it comes."""
-        if isinstance(event, events.Key) and not event.is_forwarded:
+        """Keys and what is pasted go through the queue; all else is handled as it comes."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self._keys.take(event)
         else:
             await super().on_event(event)

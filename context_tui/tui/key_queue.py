@@ -1,8 +1,8 @@
 """Keys one after the other: each has done all that it does before the next is looked at, however fast they come.
 
-Textual hands a key to the widget that has the focus at that moment, and it comes back to the application by way of all
-widgets around that one before bindings are looked up. Of several keys in one burst, the second would be handed to what
-had the focus before the first one moved it, or opened a dialog.
+What is pasted is taken as one more key. Textual hands a key to the widget that has the focus at that moment, and it
+comes back to the application by way of all widgets around that one before bindings are looked up. Of several keys in
+one burst, the second would be handed to what had the focus before the first one moved it, or opened a dialog.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.app import App
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -38,17 +38,17 @@ class Followed(Message):
 
 
 class KeyQueue:
-    """The keys that wait for their turn in an application, which hands on ``Key`` and ``Followed`` to it."""
+    """The keys that wait for their turn in an application, which hands on ``Key``, ``Paste`` and ``Followed`` to it."""
 
-    def __init__(self, app: App[None], handle: Callable[[Key], Awaitable[None]]) -> None:
+    def __init__(self, app: App[None], handle: Callable[[Key | Paste], Awaitable[None]]) -> None:
         """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
         self._app, self._handle = app, handle
-        self._waiting: deque[Key] = deque()
+        self._waiting: deque[Key | Paste] = deque()
         self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
         self._opened: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
         self._waits_until = 0.0
 
-    async def take(self, key: Key) -> None:
+    async def take(self, key: Key | Paste) -> None:
         """Handle a key now, or when those before it have been."""
         if self._timer is not None:
             self._waiting.append(key)

@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.message import Message
 
-from context_tui.session.facts import Kind
+from context_tui.session.facts import Facts, Kind
 from context_tui.session.session import Session
 from context_tui.tui.finding import find
 from context_tui.tui.rows import Rows
@@ -34,17 +34,29 @@ class Found(Message):
 
 @dataclass
 class Search:
-    """One search at a time, and what it has found so far: its number tells late answers of an earlier one."""
+    """One search at a time, and what it has found so far: its number tells late answers of an earlier one.
+
+    ``wanted`` is the step to a match that was asked for before there was any, 0 where none was.
+    """
 
     text: str = ""
     number: int = 0
     locations: list[Location] = field(default_factory=list)
     progress: float = 0.0
     ended: bool = False
+    wanted: int = 0
+    looked_in: tuple[Facts, int] | None = None
 
-    def begin(self, text: str) -> None:
-        """Look for another text."""
+    def begin(self, session: Session, text: str) -> None:
+        """Look for another text, or in another session."""
         self.text, self.number, self.locations, self.progress, self.ended = text, self.number + 1, [], 0.0, False
+        self.wanted, self.looked_in = 0, (session.facts, session.length)
+
+    def is_about(self, session: Session) -> bool:
+        """Whether what is found is all that stands in that session; so it is where nothing is looked for."""
+        if not self.text or self.looked_in is None:
+            return True
+        return self.looked_in[0] is session.facts and self.looked_in[1] == session.length
 
     def take(self, found: Found) -> bool:
         """Take an answer; whether it was one to this search."""

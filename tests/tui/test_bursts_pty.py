@@ -56,9 +56,10 @@ def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared:
         ("w64k\r", "of 64,000"),
         ("t0\r", "Step 0: rotate"),
         ("/Step 0\r", "Step 0: rotate"),
+        ("t\x1b[200~0\x1b[201~\r", "Step 0: rotate"),
         ("\x1b[D/Step 4\ra", "8 blocks"),
     ],
-    ids=["a window", "a message", "a search", "a search, then applied"],
+    ids=["a window", "a message", "a search", "a message, pasted", "a search, then applied"],
 )
 def test_what_is_typed_goes_to_the_dialog_that_a_key_opens(terminal: Terminal, keys: str, shown: str) -> None:
     terminal.send(keys)

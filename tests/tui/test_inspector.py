@@ -33,7 +33,8 @@ from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.tui.fakes import drawn, footer_fits, until
-from tests.tui.inspecting import app, inspector, session, settled
+from tests.tui.inspecting import app, conversation, inspector, session, settled
+from tests.tui.test_key_queue import burst
 
 WIDE = (140, 44)
 
@@ -342,6 +343,47 @@ async def test_finding_counts_and_goes_through() -> None:
         assert "1 of 6 rows" in drawn(running)
         await pilot.press("escape")
         assert not screen.query_one(SearchBar).display and screen.query_one(Timeline).has_focus
+
+
+async def test_what_is_hidden_for_want_of_room_gives_the_focus_to_the_timeline() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        screen.query_one(Scoreboard).focus()
+        for size in ((60, 20), (40, 10), (60, 20)):
+            await pilot.pause()
+            await pilot.resize_terminal(*size)
+        await until(pilot, lambda: screen.query_one(Timeline).has_focus)
+
+
+async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        burst(running, "slash", *"Step 3", "enter")
+        await until(pilot, lambda: screen.location == Location(24))
+        assert not running._notifications and screen.search.wanted == 0
+        burst(running, "slash", *"no such", "enter")
+        await until(pilot, lambda: any("No matches" in each.message for each in running._notifications))
+
+
+async def test_a_search_is_about_the_session_that_is_shown() -> None:
+    running = app()
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("slash", *"Step 5", "enter")
+        await until(pilot, lambda: screen.location == Location(40))
+        before = screen.view.session
+        after = from_messages(conversation(6)[32:])
+        screen.show(screen.view.with_session(after))
+        await until(pilot, lambda: screen.search.ended)
+        assert screen.search.locations == [Location(8), Location(15)]
+        screen.show(screen.view.with_session(before))
+        await until(pilot, lambda: screen.search.ended)
+        assert screen.search.locations == [Location(40), Location(47)]
 
 
 async def test_filters_are_chosen_and_taken_away() -> None:

@@ -32,7 +32,7 @@ class Form(App[None]):
             yield Input(id="second", select_on_focus=False)
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key) and not event.is_forwarded:
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.keys.take(event)
         else:
             await super().on_event(event)
@@ -51,12 +51,12 @@ class Form(App[None]):
             self.focused.remove()
 
 
-def burst(app: App[Any], *keys: str) -> None:
-    """Press keys without waiting for what they do."""
+def burst(app: App[Any], *keys: str | events.Paste) -> None:
+    """Press keys, or paste, without waiting for what they do."""
     driver = app._driver
     assert isinstance(driver, Driver)
     for key in keys:
-        event = events.Key(key, key if len(key) == 1 else None)
+        event = events.Key(key, key if len(key) == 1 else None) if isinstance(key, str) else key
         event.set_sender(app)
         driver.send_message(event)
 
@@ -79,6 +79,16 @@ async def test_keys_go_on_where_the_widget_of_one_has_gone() -> None:
         await pilot.pause()
         burst(app, "escape", "f5", "f6")
         await until(pilot, lambda: app.taken == ["escape", "f5", "f6"])
+
+
+async def test_what_is_pasted_goes_where_the_keys_before_it_moved_the_focus() -> None:
+    app = Form()
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, "a", events.Paste("bc"), "d", "enter", events.Paste("ef"), "g")
+        await until(pilot, lambda: app.query_one("#second", Input).value == "efg")
+        assert app.query_one("#first", Input).value == "abcd"
 
 
 class Ask(ModalScreen[str]):

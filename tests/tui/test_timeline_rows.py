@@ -167,8 +167,9 @@ def test_a_search_finds_texts_calls_and_results() -> None:
 
 
 def test_matches_are_gone_through_around_the_ends() -> None:
-    rows, search = rows_of(session(3, 1)), Search()
-    search.begin("x")
+    made, search = session(3, 1), Search()
+    rows = rows_of(made)
+    search.begin(made, "x")
     assert not search.take(Found(0, [Location(0)], 1.0, True)), "an answer to an earlier search"
     assert search.take(Found(1, [Location(0), Location(4), Location(8)], 1.0, True))
     assert search.step(rows, Location(0), 1) == Location(4) and search.step(rows, Location(8), 1) == Location(0)

@@ -169,6 +169,13 @@ class InspectorScreen(Screen[None]):
         self.set_class(tiny, "-tiny")
         if was and not tiny and self._focus_before is not None:
             self.call_after_refresh(self.set_focus, self._focus_before)
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """The timeline has the focus where there was no room for what had it."""
+        focused = self.focused
+        if not self.has_class("-tiny") and (focused is None or focused not in self.focus_chain):
+            self.query_one(Timeline).focus()
 
     @property
     def location(self) -> Location:
@@ -254,6 +261,8 @@ class InspectorScreen(Screen[None]):
         if view.session is not self.reader.session:
             self.reader = Reader(view.session)
         self.rows.grow(view.session)
+        if not self.search.is_about(view.session):
+            self._search(self.search.text)
         self.marker = Marker(view.context, view.plan, view.applied.marks if view.applied else None)
         self._list_rows()
         self._draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.location)
@@ -423,6 +432,7 @@ class InspectorScreen(Screen[None]):
     def _moved(self, event: Timeline.Moved) -> None:
         self.touched = self.touched or self.query_one(Timeline).has_focus
         self.computed.touched_at = time.monotonic()
+        self.search.wanted = 0
         self.view = replace(self.view, cursor=event.location)
         self._detail_timer = self._restart(self._detail_timer, STAYS, self.draw_detail)
 
@@ -676,19 +686,24 @@ class InspectorScreen(Screen[None]):
 
     @on(SearchBar.Asked)
     def _search_begun(self, event: SearchBar.Asked) -> None:
-        self.search.begin(event.text)
         self.query_one(Detail).seek("")
+        self._search(event.text)
+
+    def _search(self, text: str) -> None:
+        self.search.begin(self.view.session, text)
         self.query_one(Timeline).show_matches(frozenset())
         self.query_one(SearchBar).show_count("")
         self.computed.cancel("search")
-        if event.text:
-            self.computed.search(self.view.session, event.text, self.search.number)
+        if text:
+            self.computed.search(self.view.session, text, self.search.number)
 
     @on(Found)
     def _search_found(self, event: Found) -> None:
         if self.search.take(event):
             self.query_one(Timeline).show_matches(frozenset(self.search.locations))
             self.query_one(SearchBar).show_count(self.search.count_text())
+            if self.search.wanted and (self.search.locations or self.search.ended):
+                self.action_match(self.search.wanted)
 
     @on(SearchBar.Done)
     def _search_entered(self) -> None:
@@ -704,8 +719,12 @@ class InspectorScreen(Screen[None]):
         self.query_one(Timeline).focus()
 
     def action_match(self, step: int) -> None:
-        """Go to the next or previous match."""
+        """Go to the next or previous match, or once there is one to the first that is found."""
         found = self.search.step(self.rows, self.location, step)
+        waits = found is None and bool(self.search.text) and not self.search.ended
+        self.search.wanted = step if waits else 0
+        if waits:
+            return
         if found is None:
             self.show_notification(
                 "No matches; press / to search again" if self.search.text else "Press / to search first"

@@ -148,8 +148,18 @@ UNSEEN = [
 """Images left out for one reason, by whom a message is held to what a provider takes and by the writer."""
 
 
+ANSWERED_TWICE = [
+    {"role": "user", "content": [{"type": "tool_use", "id": "1", "name": "Read", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "hi"}]},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "3", "name": "Read", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": each, "content": "hi"} for each in ("1", "3")]},
+]
+"""A second result of a call, beside the result of another one."""
+
+
 @given(messages=HISTORIES)
 @example(messages=UNSEEN)
+@example(messages=ANSWERED_TWICE)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_made_up_histories(tmp_path: Path, messages: list[dict[str, Any]]) -> None:
     session = ct.from_messages(messages)

@@ -526,3 +526,18 @@ def test_hundred_megabytes_on_a_line(tmp_path: Path) -> None:
     session = scanned(recording.data.replace(b"PUT", b"x" * 20_000_000), tmp_path)
     assert ct.tokens.estimate(session.message(2)) == 5_000_000
     assert counts(session) == [4, 0, 0]
+
+
+@pytest.mark.parametrize("stranger", ["a", "nobody's"])
+@pytest.mark.parametrize("slowly", [False, True])
+def test_results_belong_to_the_call_that_waits(tmp_path: Path, stranger: str, slowly: bool) -> None:
+    recording = Recording()
+    recording.user()
+    recording.assistant(call("a"))
+    recording.results(result("a"))
+    recording.assistant(call("b"), call("c"))
+    recording.results(result(stranger), result("b"), *([text("and now?")] if slowly else []))
+    recording.results(result("c"))
+    expected = ["user text", "assistant tool_use", "user tool_result", "assistant tool_use tool_use"]
+    found = shape(recording.open(tmp_path))
+    assert found[:5] == [*expected, "user tool_result tool_result tool_result"]

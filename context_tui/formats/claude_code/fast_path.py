@@ -137,7 +137,10 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                             bodies.append(measure_raw_body(body))
                     except ValueError:
                         return start, count
-                    call = call_row(content[0].tool_use_id or "")
+                    if len(content) == 1:
+                        call = call_row(content[0].tool_use_id or "")
+                    else:
+                        call = scanner.call_answered([block.tool_use_id or "" for block in content])
                     use = call_use[call] if call >= 0 else -1
                     owner = block_message[use] if use >= 0 else -1
                     message = results_of.get(owner, -1) if owner >= 0 else -1

@@ -263,12 +263,12 @@ class ClaudeCodeScanner:
             return self._summary(record, found)
         if record.isVisibleInTranscriptOnly:
             return -1
-        first = next((block for block in found if records.is_result(block)), None)
-        if first is None:
+        answers = [block.get("tool_use_id") for block in found if records.is_result(block)]
+        if not answers:
             if found and all(records.injected(record, block) for block in found):
                 return self._injected(record)
             return self._typed(record, found)
-        message = self._results_message(record, first.get("tool_use_id"))
+        message = self._results_message(record, answers)
         shown = records.shown(found, record, typed=False)
         rows = [self._add(message, block, injected=not records.is_result(block)) for block in shown]
         results = [row for row, block in zip(rows, shown, strict=True) if records.is_result(block)]
@@ -289,10 +289,18 @@ class ClaudeCodeScanner:
             self._typed_below[self._parent[message]].append(message)
         return message
 
-    def _results_message(self, record: Record, call_id: object) -> int:
+    def call_answered(self, ids: list[str]) -> int:
+        """The call that says where a record with results for these *ids* belongs: the first that still waits for one.
+
+        Ids may come again in a record, and what answers a call a second time says less. The first, where none waits.
+        """
+        calls = [self.facts.call_row(call_id) for call_id in ids]
+        return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
+
+    def _results_message(self, record: Record, answers: list[object]) -> int:
         """All results that answer one assistant message are one user message."""
         facts = self.facts
-        call = facts.call_row(call_id if isinstance(call_id, str) else "")
+        call = self.call_answered([call_id if isinstance(call_id, str) else "" for call_id in answers])
         use = facts.call_use[call] if call >= 0 else -1
         owner = facts.block_message[use] if use >= 0 else -1
         message = self._results.get(owner, -1) if owner >= 0 else -1

@@ -71,7 +71,9 @@ def read_tables(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except (UnicodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error}); fix it") from None
 
 

@@ -52,6 +52,12 @@ def test_no_file_is_no_settings(path: Path) -> None:
     assert read_config() == Config()
 
 
+def test_a_file_that_cannot_be_read_is_not_called_wrong(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read_config()
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [

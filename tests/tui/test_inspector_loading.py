@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import threading
 from pathlib import Path
 
@@ -64,6 +65,9 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
         assert timeline.count == len(screen.rows) > 0 and screen.reading
+        await pilot.pause()
+        share = re.search(r"Reading: +(\d+%)", drawn(running))
+        assert share and f"{share[1]} read" in drawn(running).splitlines()[0], "the header says the same"
         await pilot.press("down", "down")
         assert timeline.cursor == 2
         slow.free = True

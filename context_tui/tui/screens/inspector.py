@@ -205,6 +205,7 @@ class InspectorScreen(Screen[None]):
         self.query_one(Timeline).grow(self.rows, self.reader, self._listed)
         self.query_one(ColumnHeads).show("timeline", len(self.rows.first))
         self.set_status(status.reading(event.session, event.progress))
+        self.query_one(HeaderBar).show_progress(event.progress)
         if self.query_one(Detail).location is None:
             self.draw_detail()
 

@@ -148,6 +148,11 @@ class HeaderBar(Widget):
         )
         self.refresh()
 
+    def show_progress(self, progress: float) -> None:
+        """Say how much of the file has been read; the rest stays, as a look at the whole session takes its time."""
+        self._progress = progress
+        self.refresh()
+
     def _layout(self, level: Level, width: int) -> tuple[int, list[Run], list[Run]]:
         """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
         found: tuple[int, list[Run], list[Run]] = (0, [], [])

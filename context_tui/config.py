@@ -183,6 +183,8 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> Path:
             if path.exists():
                 new.chmod(path.stat().st_mode & 0o777)
             new.replace(path)
-    except (OSError, TOMLKitError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+    except (TOMLKitError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be changed: {error}") from None
     return path

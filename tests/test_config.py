@@ -99,6 +99,13 @@ def test_a_file_is_made_where_there_is_none(path: Path) -> None:
     assert read_config() == Config("context-light", {}, {"one": Saved("manual", ("clear=2:0,4:1",))})
 
 
+def test_a_folder_that_cannot_be_written_is_named_without_our_temporary_file(path: Path) -> None:
+    path.parent.write_text("not a folder")
+    with pytest.raises(ConfigError) as error:
+        save_theme("x")
+    assert str(path) in str(error.value) and ".tmp" not in str(error.value)
+
+
 def test_a_link_is_followed(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = tmp_path / "link.toml"
     link.symlink_to(written)

@@ -79,9 +79,9 @@ def notice(
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
         return f"Planned before #{view.at:,}{why}   . or esc returns to the end"
     if view.applied:
-        return f"Applied {view.applied.policy}: {view.applied.text}   u undoes it   e exports it"
+        return f"Applied {view.applied.policy}: {view.applied.text}   {_next(progress)}"
     if session.origin:
-        return f"A copy with {session.origin} applied   u undoes it   e exports it"
+        return f"A copy with {session.origin} applied   {_next(progress)}"
     if progress < 1:
         return f"{progress:.0%} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
     if session.facts.problems:
@@ -95,3 +95,8 @@ def notice(
     if not len(measured(context).results.block):
         return "No tool results in this context: a microcompaction has nothing to clear"
     return ""
+
+
+def _next(progress: float) -> str:
+    """What to do with a copy: of a session that was not read to its end there is no export."""
+    return "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {progress:.0%} of the session"

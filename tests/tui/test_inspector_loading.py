@@ -6,6 +6,7 @@ import asyncio
 import gc
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.loading import Failed, Loading, Read
+from context_tui.tui.status import notice
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn, until
@@ -164,6 +166,11 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         await pilot.press("e")
         assert running.screen is screen, "half a session is not exported"
         await pilot.press("4", "home")
+        screen.view = replace(screen.view, session=replace(screen.view.session, origin="chain"))
+        assert "e exports" not in notice(screen.view, 10, [], progress=screen.progress)
+        await pilot.press("r")
+        assert not screen.reading, "what was applied would be lost"
+        screen.view = replace(screen.view, session=replace(screen.view.session, origin=""))
         slow.gate.release()
         await pilot.press("r")
         await until(pilot, lambda: len(screen.view.session) == 15)

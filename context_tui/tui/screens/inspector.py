@@ -787,7 +787,8 @@ class InspectorScreen(Screen[None]):
         if self._is_reading():
             return
         if self.progress < 1:
-            self.show_notification(f"Only {self.progress:.0%} has been read; press r to read on", warn=True)
+            remedy = "press u to undo what was applied, then r" if self.view.session.origin else "press r"
+            self.show_notification(f"Only {self.progress:.0%} has been read; {remedy} to read on", warn=True)
             return
         await self._export()
 

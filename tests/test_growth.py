@@ -22,9 +22,9 @@ from benchmarks import growth, shapes
 from context_tui.cli.inspect import report_of
 from context_tui.compaction import tool_pairing
 from context_tui.formats.base import Scanner, scan
-from context_tui.formats.claude_code import records, siblings
+from context_tui.formats.claude_code import parsing, siblings
 from context_tui.formats.claude_code.content import ClaudeCodeContent
-from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.kit.limits import LARGEST, MOST_RAW
 from context_tui.formats.kit.lines import LineReader
@@ -341,13 +341,13 @@ def test_a_line_that_is_too_large_is_a_problem_and_never_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[int] = []
-    decode = records.parse_line
+    decode = parsing.parse_line
 
     def counted(line: bytes) -> Any:
         decoded.append(len(line))
         return decode(line)
 
-    monkeypatch.setattr("context_tui.formats.claude_code.records.parse_line", counted)
+    monkeypatch.setattr("context_tui.formats.claude_code.parsing.parse_line", counted)
     path = with_long_line(tmp_path, LARGEST + 1)
     session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
     assert [(problem.where, problem.what) for problem in session.facts.problems] == [

@@ -16,7 +16,7 @@ from context_tui.compaction.verdicts import PAST
 from context_tui.session.context import Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
-from context_tui.tokens.estimators import BYTES_PER_TOKEN
+from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import Rows
@@ -209,7 +209,7 @@ def _replaced(context: Context) -> tuple[list[int], list[int]]:
     facts, tokens = context.facts, Counter[int]()
     for row, body in context.replaced.items():
         if facts.kind[row] == Kind.TOOL_RESULT:
-            tokens[facts.block_message[row]] += facts.size[row] // BYTES_PER_TOKEN - body.tokens
+            tokens[facts.block_message[row]] += bytes4(facts, row) - body.tokens
     messages = sorted(tokens)
     return messages, list(accumulate((tokens[message] for message in messages), initial=0))
 

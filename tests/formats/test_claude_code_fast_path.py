@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
-from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.session.bodies import measure_body, measure_raw_body
 from context_tui.session.jsontext import loads

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.copy import copy
+from context_tui.formats.claude_code.parsing import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.places import is_agents, kept, resume_command, title_of
-from context_tui.formats.claude_code.records import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, called_session, list_sessions
 from context_tui.formats.claude_code.write import write

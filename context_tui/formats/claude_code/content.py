@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code import parsing
 from context_tui.formats.kit.lines import LineFile
 from context_tui.session.facts import Facts
 
@@ -24,18 +24,18 @@ class ClaudeCodeContent:
         found: list[dict[str, Any]] = []
         for row in self.facts.records_of(message):
             try:
-                record = records.parse_line(self.line(row))
+                record = parsing.parse_line(self.line(row))
             except ValueError as error:
                 raise UnreadableSession(f"{self.file.path}: message {message:,} cannot be read: {error}") from None
             part = self.part(message, row, record)
-            found.extend(records.blocks(record) if part is None else part)
+            found.extend(parsing.blocks(record) if part is None else part)
         return found
 
-    def part(self, message: int, row: int, record: records.Record) -> list[dict[str, Any]] | None:
+    def part(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
         """What *message* has of a record that is part of two: its results, or what was typed there; None of others."""
         if row not in self.facts.shared_rows:
             return None
-        return records.shown(records.blocks(record), record, typed=message in self.facts.shared)
+        return parsing.shown(parsing.blocks(record), record, typed=message in self.facts.shared)
 
     def raw(self, record: int) -> str:
         return self.file.shown(self.facts.record_place[record], self.facts.record_length[record])

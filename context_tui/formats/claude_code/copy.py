@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.scan import BRANCH, UNNAMED
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
@@ -53,6 +53,6 @@ def _own_rows(session: Session, content: ClaudeCodeContent) -> Iterator[int]:
             if kind != RecordKind.MESSAGE:
                 yield row
         else:
-            record = records.parse_line(content.line(row))
+            record = parsing.parse_line(content.line(row))
             if record.isSidechain and (record.agentId or UNNAMED) == chain:
                 yield row

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.records import METADATA_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
+from context_tui.formats.claude_code.parsing import METADATA_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
 from context_tui.formats.kit.lines import FEW, STEP, FastPath
 from context_tui.formats.kit.values import milliseconds
 from context_tui.session.bodies import measure_raw_body

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from context_tui.formats.claude_code import records
-from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code import parsing
+from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.lines import LineFile
 from context_tui.session.facts import Facts, Measures, Role
 from context_tui.session.jsontext import compact_json, loads
@@ -78,7 +78,7 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
                     *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
                         if found is None:
-                            found = Outline(records.parse_line(bytes(line)))
+                            found = Outline(parsing.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
                             found.take(block, Measures(*measures))
@@ -100,11 +100,11 @@ def lines_of(line: bytes) -> Iterator[bytes]:
     Raises:
         ValueError: it is not one JSON object.
     """
-    record = records.parse_line(line)
-    found = records.blocks(record)
+    record = parsing.parse_line(line)
+    found = parsing.blocks(record)
     if record.message is not None:
         record.message.content = msgspec.Raw(b"null")
-    if not records.clears(record):
+    if not parsing.clears(record):
         record.data = msgspec.Raw(b"null")
     record.attachment = _cut(record.attachment)
     yield compact_json(record)

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, Found
-from context_tui.formats.claude_code.records import is_markup
+from context_tui.formats.claude_code.parsing import is_markup
 from context_tui.formats.kit.files import open_regular
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY

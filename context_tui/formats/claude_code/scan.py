@@ -17,11 +17,11 @@ from typing import Any
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
-from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.fast_path import fast_path
 from context_tui.formats.claude_code.large import Outline, outlined
-from context_tui.formats.claude_code.records import Record
+from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.lines import FEW, LineFile, LineReader
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens
 from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
@@ -55,7 +55,7 @@ class ClaudeCodeScanner:
         self._large: Outline | None = None  # the record that was decoded elsewhere
         self._first_sidechain: str | None = None
         self.facts = Facts()
-        self._lines = LineReader(self._file, self.facts, records.parse_line)
+        self._lines = LineReader(self._file, self.facts, parsing.parse_line)
         self._by_id: dict[str, int] = {}  # API message id to message
         self._request: dict[int, Usage] = {}
         self._node: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
@@ -112,7 +112,7 @@ class ClaudeCodeScanner:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
                 if self.facts.record_kind[row] != RecordKind.PROBLEM:
-                    self._row_of.setdefault(records.parse_line(content.line(row)).uuid or "", row)
+                    self._row_of.setdefault(parsing.parse_line(content.line(row)).uuid or "", row)
                 self._rows_read = row + 1
                 if row % FEW == 0:
                     yield True
@@ -135,10 +135,10 @@ class ClaudeCodeScanner:
         message, kind = -1, RecordKind.METADATA
         what = record.type
         if (record.isSidechain or self._chain != MAIN) and self._elsewhere(record):
-            facts.add_record(place, length, RecordKind.MESSAGE if what in records.MESSAGE_TYPES else kind)
+            facts.add_record(place, length, RecordKind.MESSAGE if what in parsing.MESSAGE_TYPES else kind)
             return
         twice = record.uuid is not None and record.uuid in self._node and self._is_copy(record, place, length)
-        if not twice and records.clears(record):
+        if not twice and parsing.clears(record):
             self._anew = record
         if twice:
             pass  # a copy of what is there already
@@ -150,8 +150,8 @@ class ClaudeCodeScanner:
             message = self._attached(record) if self._blocks(record) else -1
         elif what == "system":
             self._system(record)
-        elif what in records.MESSAGE_TYPES or what not in records.METADATA_TYPES:
-            empty = what in records.MESSAGE_TYPES or what == "attachment"
+        elif what in parsing.MESSAGE_TYPES or what not in parsing.METADATA_TYPES:
+            empty = what in parsing.MESSAGE_TYPES or what == "attachment"
             unknown = (
                 f"unknown record type {short(repr(what), 80)}" if what is not None else "not a record: it has no type"
             )
@@ -173,7 +173,7 @@ class ClaudeCodeScanner:
 
     def _blocks(self, record: Record) -> list[dict[str, Any]]:
         """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
-        return records.blocks(record) if self._large is None else self._large.blocks
+        return parsing.blocks(record) if self._large is None else self._large.blocks
 
     def _add(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         row = self.facts.add_block(message, block, injected=injected)
@@ -186,7 +186,7 @@ class ClaudeCodeScanner:
         facts = self.facts
         use = facts.call_use[facts.call[result]]
         if use >= 0 and facts.path[use] >= 0:
-            part = records.part_shown(self._file.data, place, place + length)
+            part = parsing.part_shown(self._file.data, place, place + length)
             if part is not None:
                 facts.read_range[result] = part
 
@@ -198,17 +198,17 @@ class ClaudeCodeScanner:
         line, again = ClaudeCodeContent(self._file, self.facts).line(row), self._file.read(place, length)
         if line == again:
             return True
-        before, now = records.parse_line(line), records.parse_line(again)
+        before, now = parsing.parse_line(line), parsing.parse_line(again)
         known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
         same = all(getattr(before, name) == getattr(now, name) for name in known)
-        return same and records.blocks(before) == records.blocks(now)
+        return same and parsing.blocks(before) == parsing.blocks(now)
 
     def _elsewhere(self, record: Record) -> bool:
         """Whether a record is of another chain than the one that is read."""
         chain = (record.agentId or UNNAMED) if record.isSidechain else MAIN
-        if record.isSidechain and self._first_sidechain is None and record.type in records.MESSAGE_TYPES:
+        if record.isSidechain and self._first_sidechain is None and record.type in parsing.MESSAGE_TYPES:
             self._first_sidechain = chain
-        if chain == MAIN == self._wanted and record.type in records.MESSAGE_TYPES:
+        if chain == MAIN == self._wanted and record.type in parsing.MESSAGE_TYPES:
             self._main_began = True
         return chain != self._chain
 
@@ -241,7 +241,7 @@ class ClaudeCodeScanner:
             self.facts.model = api.model
         if api.usage is not None and not synthetic:
             try:
-                self._usage(message, records.usage_in(api.usage, api.stop_reason is not None, record.version))
+                self._usage(message, parsing.usage_in(api.usage, api.stop_reason is not None, record.version))
             except ValueError as error:
                 self._notes.append(str(error))
         return message
@@ -263,18 +263,18 @@ class ClaudeCodeScanner:
             return self._summary(record, found)
         if record.isVisibleInTranscriptOnly:
             return -1
-        answers = [block.get("tool_use_id") for block in found if records.is_result(block)]
+        answers = [block.get("tool_use_id") for block in found if parsing.is_result(block)]
         if not answers:
-            if found and all(records.injected(record, block) for block in found):
+            if found and all(parsing.injected(record, block) for block in found):
                 return self._injected(record)
             return self._typed(record, found)
         message = self._results_message(record, answers)
-        shown = records.shown(found, record, typed=False)
-        rows = [self._add(message, block, injected=not records.is_result(block)) for block in shown]
-        results = [row for row, block in zip(rows, shown, strict=True) if records.is_result(block)]
+        shown = parsing.shown(found, record, typed=False)
+        rows = [self._add(message, block, injected=not parsing.is_result(block)) for block in shown]
+        results = [row for row, block in zip(rows, shown, strict=True) if parsing.is_result(block)]
         if len(results) == 1:
             self._note_part(results[0], place, length)
-        if typed := records.shown(found, record, typed=True):
+        if typed := parsing.shown(found, record, typed=True):
             self._apart = self._typed(record, typed, below=message)
         return message
 
@@ -282,7 +282,7 @@ class ClaudeCodeScanner:
         """What a person typed is a message of its own, below that of the record's results where it has some."""
         message = self._new(Role.USER, record)
         for block in found:
-            self._add(message, block, injected=records.injected(record, block))
+            self._add(message, block, injected=parsing.injected(record, block))
         if below >= 0:  # beside results nobody goes back to another beginning
             self._parent[message] = below
         else:
@@ -315,7 +315,7 @@ class ClaudeCodeScanner:
 
     def _attached(self, record: Record) -> int:
         """An attachment is put in by the runtime, but for what was typed while the model was at work."""
-        if record.attachment is not None and records.typed_attachment(record.attachment):
+        if record.attachment is not None and parsing.typed_attachment(record.attachment):
             return self._typed(record, self._blocks(record))
         return self._injected(record)
 
@@ -366,7 +366,7 @@ class ClaudeCodeScanner:
         """Begin an epoch at *message* because of the record *first*: a clear, or a boundary (or the summary itself)."""
         self._anew = None
         self._leaves.append(self._leaf)
-        if records.clears(first):
+        if parsing.clears(first):
             self.facts.begin_epoch(message, "clear")
             return
         about = first.compactMetadata or {}

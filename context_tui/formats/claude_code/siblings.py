@@ -11,7 +11,7 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.claude_code.content import ClaudeCodeContent
-from context_tui.formats.claude_code.records import MESSAGE_TYPES, Record, blocks, parse_line
+from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, blocks, parse_line
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular, status_of
 from context_tui.formats.kit.lines import STEP, LineFile

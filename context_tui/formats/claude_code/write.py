@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import Error
-from context_tui.formats.claude_code import records
+from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED
@@ -105,7 +105,7 @@ class _Writer:
             if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
                 content = origin.session.content
                 for row in content.facts.records_of(origin.message):
-                    cwd = records.parse_line(content.line(row)).cwd
+                    cwd = parsing.parse_line(content.line(row)).cwd
                     if cwd:
                         return cwd
         return self.session.info.cwd
@@ -171,13 +171,13 @@ class _Writer:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record = self._read(content.line(row))
-            known, message = records.from_object(record), record.get("message")
+            known, message = parsing.from_object(record), record.get("message")
             part = content.part(origin.message, row, known)
             if part is not None and isinstance(message, dict):
                 message["content"] = part
-                if not any(map(records.is_result, part)):
+                if not any(map(parsing.is_result, part)):
                     record.pop("toolUseResult", None)
-            count = len(records.blocks(known) if part is None else part)
+            count = len(parsing.blocks(known) if part is None else part)
             own = range(ordinal, ordinal + count)
             bodies = {o - ordinal: origin.bodies[o] for o in own if o in origin.bodies} if origin.bodies else {}
             first, ordinal = ordinal, ordinal + count
@@ -209,7 +209,7 @@ class _Writer:
         self.losses.add("records written without fields that are nested too deeply")
         message = record.get("message")
         if isinstance(message, dict):
-            message["content"] = records.without_deep_members(message.get("content"))
+            message["content"] = parsing.without_deep_members(message.get("content"))
             record["message"] = {
                 name: value for name, value in message.items() if not nested_deeper(value, MOST_LEVELS)
             }

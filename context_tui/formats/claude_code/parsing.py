@@ -1,4 +1,6 @@
-"""One record of a Claude Code file: what it is, and the blocks of it that the model sees.
+"""Parsing one line of a Claude Code file: the record on it, what that is, and the blocks of it that the model sees.
+
+The usual lines, nine of ten, are parsed by :mod:`~context_tui.formats.claude_code.fast_path`, in less time.
 
 Facts of the format: research over 749 published snapshots, CLI 1.0.24 to 2.1.219. The vendor calls it unstable, so
 everything is optional here and unknown fields are ignored.

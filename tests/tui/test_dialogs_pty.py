@@ -44,7 +44,9 @@ def typed(terminal: Terminal, keys: str, pace: float) -> None:
         time.sleep(pace)
 
 
-PACES = pytest.mark.parametrize("pace", [0.0, 0.02], ids=["one write", "fifty a second"])
+PACES = pytest.mark.parametrize(
+    "pace", [0.0, pytest.param(0.02, marks=pytest.mark.slow)], ids=["one write", "fifty a second"]
+)
 
 
 def appears(path: Path, terminal: Terminal, seconds: float = 10.0) -> bool:

@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow live bench growth snapshots samples screenshots readme recordings build clean
+.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -54,6 +54,9 @@ check: setup ## lint, types and layers only
 
 slow: setup ## the tests that take longer
 	$(BIN)/python -m pytest -m slow -n $(JOBS)
+
+colours: setup ## what a terminal gets, in every theme and with few or no colours
+	$(BIN)/python -m pytest -m matrix -n $(JOBS)
 
 live: $(VENV)/.live ## the tests against a real local model server
 	$(BIN)/python -m pytest -m live tests/live

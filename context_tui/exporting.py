@@ -15,6 +15,7 @@ from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.formats.base import Format, scan
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.losses import weights
+from context_tui.session.context import as_recorded
 from context_tui.session.derived import recorded_usage
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.jsontext import utf8_len
@@ -324,7 +325,7 @@ def _compare(
     Raises:
         ExportError: something is gone that was not declared, or the size differs and nothing says why.
     """
-    context, again = session.context_at(), written.context_at()
+    context, again = session.context_at(), as_recorded(written.context_at())
     gone = weights(made.context_at()) - declared - weights(again)
     if gone:
         what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())

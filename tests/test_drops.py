@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
+from context_tui.exporting import export
 from context_tui.formats.opening import choose, scanner_for
+from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops
+from context_tui.session.facts import Drop, Facts, Kind
 from context_tui.session.fitting import fit
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
@@ -25,8 +29,12 @@ def drops(session: Session) -> list[tuple[int, int, str | None, list[str]]]:
     ]
 
 
-def cleared(folder: Path, *, unsized: int = 0, cached: int = 0) -> Session:
-    """A session whose first three results went before its last request, and *unsized* tokens of no one knows what."""
+def cleared(folder: Path, *, unsized: int = 0, cached: int = 0, model: str = "") -> Session:
+    """A session whose first three results went before its last request, and *unsized* tokens of no one knows what.
+
+    Args:
+        model: another one, that the last request went to.
+    """
     made = Provider(base=90_000)
     made.user("do it")
     made.step(size=40_000)
@@ -37,6 +45,7 @@ def cleared(folder: Path, *, unsized: int = 0, cached: int = 0) -> Session:
     made.user("go on")
     made.clear(40_000, 30_000, 20_000)
     made.context -= unsized
+    made.model = model or made.model
     made.reply(text("reply"), cached=cached)
     return made.recording.open(folder)
 
@@ -190,6 +199,33 @@ def test_another_model_is_an_explanation_of_its_own(tmp_path: Path) -> None:
     made.model = "claude-haiku-4-5"
     made.reply(text("reply"))
     assert [explained for _, _, explained, _ in drops(made.recording.open(tmp_path))] == ["change of model"]
+
+
+def test_where_no_model_is_recorded_it_may_have_been_another_one(tmp_path: Path) -> None:
+    """koda has no place for it: its copy of a session shows the drop, and has all of the results."""
+    session, out = cleared(tmp_path, model="claude-haiku-4-5"), tmp_path / "copy.db"
+    assert drops(session)[0][2] == "change of model"
+    export(session, out, "koda")
+    copy = ct.open_session(out)
+    assert [found[:3] for found in drops(copy)] == [(*drops(session)[0][:2], None)]
+    assert not copy.context_at().replaced
+
+
+def test_what_is_inferred_of_a_written_file_is_not_missing_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = cleared(tmp_path, model="claude-haiku-4-5")
+    length = len(session.context_at())
+    found = drops_of._drop
+
+    def guessed(facts: Facts, row: int, fall: int) -> Drop:
+        first = next(row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT)
+        return replace(found(facts, row, fall), results=(first,))
+
+    monkeypatch.setattr(drops_of, "_drop", guessed)
+    export(session, tmp_path / "copy.db", "koda")
+    copy = ct.open_session(tmp_path / "copy.db")
+    assert len(copy.context_at()) == length and len(copy.context_at().replaced) == 1
 
 
 def test_a_recorded_microcompaction_explains_a_drop(tmp_path: Path) -> None:

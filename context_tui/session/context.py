@@ -117,6 +117,12 @@ def removed(context: Context) -> frozenset[int]:
     return frozenset(row for row, body in context.replaced.items() if body.removed)
 
 
+def as_recorded(context: Context) -> Context:
+    """The same messages with every body that is only inferred to have gone back in its place."""
+    known = {row: body for row, body in context.replaced.items() if body.known != "inferred"}
+    return replace(context, replaced=known, memo={}) if len(known) < len(context.replaced) else context
+
+
 def context_at(facts: Facts, at: int, *, cleared: bool = True, content: Content | None = None) -> Context:
     """The context before message *at*: what its epoch began with and what was appended since, without what is known
     to be cleared by then, be it recorded or inferred from a silent drop.

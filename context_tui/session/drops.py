@@ -103,7 +103,8 @@ def _drop(facts: Facts, row: int, fall: int) -> Drop:
     order = order_at(facts, after)[1]
     if appended.turns and _thinking_went(facts, row, order, factors, went):
         return Drop(after, fall, round(went), Explanation.THINKING)
-    results = _cleared(facts, row, order, factors, went) if went >= LEAST_CLEARED else ()
+    may_be_cleared = went >= LEAST_CLEARED and facts.request_model[row] >= 0  # of an unknown model it may be a change
+    results = _cleared(facts, row, order, factors, went) if may_be_cleared else ()
     return Drop(after, fall, round(went), Explanation.CLEARED if results else None, results)
 
 

@@ -17,6 +17,7 @@ from context_tui.session.limits import MAX_DEPTH
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -89,12 +90,14 @@ def nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
     """Byte ranges of the JSON values on a line that holds several, one after the other; each is what `loads` takes.
 
+    A byte-order mark belongs to the first of them, as it does to a value that is alone on its line.
+
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
-    start = 3 if line.startswith(b"\xef\xbb\xbf") else 0
-    text = line[start:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
-    at, place = 0, start
+    mark = len(_BOM) if line.startswith(_BOM) else 0
+    text = line[mark:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
+    at, place = 0, mark
     while True:
         begin = _end_of_space(text, at)
         place += begin - at
@@ -105,7 +108,7 @@ def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
         except RecursionError:
             raise ValueError("nested too deeply") from None
         length = len(text[begin:at].encode("utf-8", "surrogateescape"))
-        yield place, place + length
+        yield (0 if place == mark else place), place + length
         place += length
 
 

@@ -19,12 +19,9 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from platformdirs import user_config_path
 
 from context_tui.errors import Error
 from context_tui.temporary import private_folder
@@ -58,6 +55,8 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
     """The file's place: the one that is named, else the one that this system has for the program."""
     if named := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
         return Path(named)
+    from platformdirs import user_config_path  # not where a file is named
+
     return user_config_path("context-tui", appauthor=False) / "config.toml"
 
 
@@ -68,11 +67,15 @@ def read_tables(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    import tomllib  # most have no such file
+
+    try:
+        return tomllib.loads(text.decode())
     except (UnicodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML ({error}); fix it") from None
 
@@ -88,16 +91,16 @@ def read_config(path: Path | None = None) -> Config:
     theme = tables.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise ConfigError(f'{path}: theme must be a name; write theme = "context-light"')
-    keys = _table(path, "keys", tables.get("keys", {}))
+    keys = table_in(path, "keys", tables.get("keys", {}))
     for name, value in keys.items():
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(f'{path}: keys.{name} must be keys with commas between them; write {name} = "ctrl+x"')
-    saved = _table(path, "settings", tables.get("settings", {}))
+    saved = table_in(path, "settings", tables.get("settings", {}))
     return Config(theme, keys, {name: _saved(path, name, value) for name, value in saved.items()})
 
 
 def _saved(path: Path, name: str, value: object) -> Saved:
-    table = _table(path, f"settings.{name}", value)
+    table = table_in(path, f"settings.{name}", value)
     policy, params = table.get("policy"), table.get("params", [])
     if not isinstance(policy, str):
         raise ConfigError(f'{path}: settings.{name} names no policy; write policy = "defect-microcompact"')
@@ -106,7 +109,12 @@ def _saved(path: Path, name: str, value: object) -> Saved:
     return Saved(policy, tuple(params))
 
 
-def _table(path: Path, name: str, value: object) -> dict[str, Any]:
+def table_in(path: Path, name: str, value: object) -> dict[str, Any]:
+    """A value of the file that has to be a table.
+
+    Raises:
+        ConfigError: it is none.
+    """
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
     return value
@@ -165,7 +173,9 @@ def save_theme(theme: str, path: Path | None = None) -> Path:
 
 
 def _change(path: Path, change: Callable[[TOMLDocument], None]) -> Path:
-    import tomlkit  # only who writes needs it: it keeps comments and order, which tomllib does not read
+    import tomllib
+
+    import tomlkit  # it keeps comments and order, which tomllib does not read
     from tomlkit.exceptions import TOMLKitError
 
     read_config(path)  # what cannot be read is not written over

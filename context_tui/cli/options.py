@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
-from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.sanitize import sanitize
@@ -87,6 +86,8 @@ def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, di
 
     if name in POLICIES:
         return POLICIES[name], pairs(params)
+    from context_tui.config import read_config  # only for a name that is no policy's
+
     saved = read_config().settings.get(name)
     if saved is None:
         return policy_named(name), pairs(params)

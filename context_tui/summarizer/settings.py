@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from context_tui.config import ConfigError, config_path, read_tables
+from context_tui.config import ConfigError, config_path, read_tables, table_in
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.apis import APIS, BEARER, Api
 from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key
@@ -126,16 +126,16 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
         raise SummarizerError(f"the configuration file {path} does not exist; create it, or name another one")
     try:
         data = read_tables(path)
+        for name in data:  # other tables belong to other parts of the program
+            if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
+                _unknown(path, name, ["summarizer"])
+        table = table_in(path, "summarizer", data.get("summarizer", {}))
+        for name, value in table.items():
+            if name not in APIS:
+                _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
+            _check_endpoint(path, APIS[name], f"summarizer.{name}", table_in(path, f"summarizer.{name}", value))
     except ConfigError as error:
         raise SummarizerError(str(error)) from None
-    for name in data:  # other tables belong to other parts of the program
-        if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
-            _unknown(path, name, ["summarizer"])
-    table = _table(path, "summarizer", data.get("summarizer", {}))
-    for name, value in table.items():
-        if name not in APIS:
-            _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
-        _check_endpoint(path, APIS[name], f"summarizer.{name}", _table(path, f"summarizer.{name}", value))
     return table
 
 
@@ -151,12 +151,6 @@ def _check_endpoint(path: Path, api: Api, where: str, table: dict[str, Any]) -> 
                 raise SummarizerError(f"{path}: {where}.{name} must be a number of seconds above 0; fix it")
         elif not isinstance(value, str) or not value.strip():
             raise SummarizerError(f"{path}: {where}.{name} must be a string; put it in quotes")
-
-
-def _table(path: Path, where: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise SummarizerError(f"{path}: {where} must be a table; write [{where}], and one setting per line below it")
-    return value
 
 
 def _unknown(path: Path, name: str, known: list[str]) -> NoReturn:

@@ -101,22 +101,20 @@ class ContextTuiApp(App[None]):
         demo: bool = False,
     ) -> None:
         self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
+        self._has_begun = False
         super().__init__()
-        self._theme_kept = ""
         self.no_color = no_colours(os.environ)
         self.what = what
         self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys))
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
         self._copying: Popen[bytes] | None = None
-        self._has_begun = False
         self._keys = KeyQueue(self, super().on_event)
         self.ended_by: int | None = None  # the number of the signal
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = theme_for(theme, os.environ, self.available_themes, config.theme)
-        self._theme_kept = self.theme
         self.set_keymap(config.keys)
 
     def compose(self) -> ComposeResult:
@@ -173,8 +171,7 @@ class ContextTuiApp(App[None]):
 
     def watch_theme(self, theme: str) -> None:
         """Keep a theme that was chosen here for the next time."""
-        if theme != self._theme_kept and self._has_begun:
-            self._theme_kept = theme
+        if self._has_begun:
             try:
                 save_theme(theme)
             except ConfigError as error:

@@ -6,9 +6,9 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePath
 from subprocess import Popen
 from threading import Thread, Timer
@@ -32,6 +32,7 @@ from context_tui.temporary import clean_up
 from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.key_queue import Followed, KeyQueue
+from context_tui.tui.options import Options
 from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.readable import Readable
 from context_tui.tui.themes import DARK, FEW_DARK, FEW_LIGHT, LIGHT, few_colours, no_colours, theme_for
@@ -47,19 +48,6 @@ NO_CONFIG = Config()
 
 PATIENCE_S = 2.0
 """How long leaving may take once the process was told to end."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line asked for: a point, a policy with its settings, a window, and how to draw."""
-
-    at: int | None = None
-    policy: str | None = None
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    window: int | None = None
-    ascii: bool = False
-    demo: bool = False
-    keys: Collection[str] = ()  # names of keys that the configuration file sets
 
 
 @runtime_checkable
@@ -248,9 +236,9 @@ class ContextTuiApp(App[None]):
         if self._caller() is not None:
             self._replace(None)
             return
-        what, session = self.what, inspector.recorded
+        what, session = self.what, inspector.controller.recorded
         given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
-        known = None if inspector.reading else look_at(session)
+        known = None if inspector.controller.reading else look_at(session)
         picker = PickerScreen(choices(given, session.info), current=session.info, known=known)
         self.push_screen(picker, self._other_picked)
 
@@ -262,7 +250,7 @@ class ContextTuiApp(App[None]):
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if answer is Left.QUIT:
             inspector.action_leave()
-        elif isinstance(answer, SessionInfo) and key_of(answer) != key_of(inspector.recorded.info):
+        elif isinstance(answer, SessionInfo) and key_of(answer) != key_of(inspector.controller.recorded.info):
             self._replace(answer)
 
     @work
@@ -271,7 +259,6 @@ class ContextTuiApp(App[None]):
 
         A result that would be lost is asked about first.
         """
-        from context_tui.tui.jumps import peak_of
         from context_tui.tui.screens.dialogs import other_prompt
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.view import forget_plans
@@ -287,7 +274,6 @@ class ContextTuiApp(App[None]):
         else:
             await self.switch_screen(InspectorScreen(info, self._options_of_another(), self.drafts))
         forget_plans()
-        peak_of.cache_clear()
 
     def _options_of_another(self) -> Options:
         """What was asked for, without what is about one session: the point."""

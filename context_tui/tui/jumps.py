@@ -5,7 +5,6 @@ context: compactions, clears and drops of the recorded size.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from context_tui.session.session import Session
@@ -44,7 +43,6 @@ def jumps(session: Session, policy: str, fires: Sequence[int], acts: int | None 
     return [Jump(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
 
 
-@lru_cache(maxsize=4)
 def peak_of(session: Session) -> tuple[int, int] | None:
     """The message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
     facts = session.facts

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from textual.message import Message
-
 from context_tui.errors import Error
 from context_tui.formats.base import Scanner
 from context_tui.session.session import Session, SessionInfo
@@ -24,7 +22,7 @@ LESS_THAN_ALL = 0.999
 
 
 @dataclass
-class Read(Message):
+class Read:
     """So much has been read: the session so far, and its rows. ``end`` says that reading ended, here if it was stopped.
 
     ``progress`` is the share of the file that has been read; less than 1 at the end where it was stopped.
@@ -37,7 +35,7 @@ class Read(Message):
 
 
 @dataclass
-class Failed(Message):
+class Failed:
     """The session cannot be read, and why."""
 
     why: str
@@ -53,7 +51,7 @@ class Loading:
 
     def read(
         self,
-        post: Callable[[Message], object],
+        post: Callable[[Read | Failed], object],
         stopped: Callable[[], bool],
         rest: Callable[[], object] = lambda: time.sleep(YIELD),
     ) -> None:
@@ -76,7 +74,7 @@ class Loading:
     def _read(
         self,
         scanner: Scanner,
-        post: Callable[[Message], object],
+        post: Callable[[Read | Failed], object],
         stopped: Callable[[], bool],
         rest: Callable[[], object],
     ) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from textual.message import Message
-
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.session import Session
 from context_tui.tui.finding import find
@@ -23,7 +21,7 @@ PACE = 0.2
 
 
 @dataclass
-class Found(Message):
+class Found:
     """Locations that were found since the last report of the search with this number."""
 
     number: int
@@ -124,7 +122,7 @@ def search(
     session: Session,
     text: str,
     number: int,
-    post: Callable[[Message], object],
+    post: Callable[[Found], object],
     checkpoint: Callable[[], object] = lambda: None,
 ) -> None:
     """Report every match, now and then; *checkpoint* is called after every message, and may raise to stop."""

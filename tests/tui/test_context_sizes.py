@@ -133,7 +133,7 @@ async def test_the_fit_is_told_in_the_notice_and_the_header_and_is_computed_by_a
         await settled(pilot)
         assert len(threads) == 2 and threading.main_thread() not in threads
         screen = inspector(running)
-        assert screen.computed.sizes(screen.view) is not None
+        assert screen.controller.computed.sizes(screen.view) is not None
 
 
 def test_the_notice_computes_no_fit() -> None:

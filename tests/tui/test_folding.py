@@ -43,7 +43,7 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.go_to(Location(12))
+        screen.do(screen.controller.select, Location(12))
         every = timeline(screen).count
         await pilot.press("z")
         assert screen.location == Location(8, HEAD) and timeline(screen).count == every - 11
@@ -63,7 +63,7 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.go_to(Location(12))
+        screen.do(screen.controller.select, Location(12))
         await pilot.press("Z")
         await settled(pilot)
         assert timeline(screen).count == 6 and screen.location == Location(8, HEAD)
@@ -73,7 +73,7 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
         await pilot.press("Z")
         assert timeline(screen).count == 6, "what was opened is folded with the rest"
         await pilot.press("Z")
-        assert timeline(screen).count == len(screen.rows) and screen.location == Location(16, HEAD)
+        assert timeline(screen).count == len(screen.controller.rows) and screen.location == Location(16, HEAD)
 
 
 async def test_enter_and_the_mouse_open_a_head() -> None:
@@ -102,7 +102,7 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         screen = inspector(running)
         await pilot.press("slash")
         screen.query_one(Input).value = "# 2-1"
-        await until(pilot, lambda: screen.search.ended)
+        await until(pilot, lambda: screen.controller.search.ended)
         screen.action_fold_all()
         assert timeline(screen).count == 6
         screen.action_match(1)
@@ -130,12 +130,12 @@ async def test_folds_are_part_of_the_view() -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("Z", "o")
-        assert timeline(screen).count == len(screen.rows) - 6, "sorted rows are not folded"
+        assert timeline(screen).count == len(screen.controller.rows) - 6, "sorted rows are not folded"
         await pilot.press("z")
         assert "no turns to fold" in next(iter(running._notifications)).message
         await pilot.press("o")
         assert timeline(screen).count == 6
-        screen.filter_by("tool", "Bash")
+        screen.do(screen.controller.filter_by, "tool", "Bash")
         assert timeline(screen).count == 36
         await pilot.press("escape")
         assert timeline(screen).count == 6
@@ -194,7 +194,7 @@ async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> Non
             await until(pilot, lambda length=length: len(screen.view.session) == length)  # type: ignore[misc]
             assert timeline(screen).count == 1 + (length - 1) // 8
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert timeline(screen).count == 20 and screen.location == Location(0, HEAD), "the cursor was not left alone"
 

@@ -112,7 +112,7 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await pilot.press("a")
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
-        assert screen.location == here and screen.marker.mark(*here).word == "cleared"
+        assert screen.location == here and screen.controller.marker.mark(*here).word == "cleared"
         assert "- cleared when the plan was applied" in screen.query_one(Detail).shown
         assert "would be" not in screen.query_one(Detail).shown
         request = next_request(plan)
@@ -171,10 +171,10 @@ async def test_jumps_plan_as_of_points_of_interest() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert [point.at for point in screen.points], "the trigger fires somewhere"
+        assert [point.at for point in screen.controller.points], "the trigger fires somewhere"
         screen.action_jump(1)
         await settled(pilot)
-        assert screen.view.at == screen.points[0].at and screen.points[0].why in notice(screen)
+        assert screen.view.at == screen.controller.points[0].at and screen.controller.points[0].why in notice(screen)
 
 
 async def test_turns_are_gone_through() -> None:
@@ -331,9 +331,9 @@ async def test_finding_counts_and_goes_through() -> None:
         screen = inspector(running)
         await pilot.press("slash")
         screen.query_one(Input).value = "rotate"
-        await until(pilot, lambda: screen.search.ended)
+        await until(pilot, lambda: screen.controller.search.ended)
         await settled(pilot)
-        assert len(screen.search.locations) == 6 and "6 rows" in drawn(running)
+        assert len(screen.controller.search.locations) == 6 and "6 rows" in drawn(running)
         await pilot.press("enter")
         assert screen.location == Location(0)
         screen.action_match(1)
@@ -364,7 +364,7 @@ async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> 
         screen = inspector(running)
         burst(running, "slash", *"Step 3", "enter")
         await until(pilot, lambda: screen.location == Location(24))
-        assert not running._notifications and screen.search.wanted == 0
+        assert not running._notifications and screen.controller.search.wanted == 0
         burst(running, "slash", *"no such", "enter")
         await until(pilot, lambda: any("No matches" in each.message for each in running._notifications))
 
@@ -378,12 +378,12 @@ async def test_a_search_is_about_the_session_that_is_shown() -> None:
         await until(pilot, lambda: screen.location == Location(40))
         before = screen.view.session
         after = from_messages(conversation(6)[32:])
-        screen.show(screen.view.with_session(after))
-        await until(pilot, lambda: screen.search.ended)
-        assert screen.search.locations == [Location(8), Location(15)]
-        screen.show(screen.view.with_session(before))
-        await until(pilot, lambda: screen.search.ended)
-        assert screen.search.locations == [Location(40), Location(47)]
+        screen.do(screen.controller.change, screen.view.with_session(after))
+        await until(pilot, lambda: screen.controller.search.ended)
+        assert screen.controller.search.locations == [Location(8), Location(15)]
+        screen.do(screen.controller.change, screen.view.with_session(before))
+        await until(pilot, lambda: screen.controller.search.ended)
+        assert screen.controller.search.locations == [Location(40), Location(47)]
 
 
 async def test_filters_are_chosen_and_taken_away() -> None:
@@ -400,7 +400,7 @@ async def test_filters_are_chosen_and_taken_away() -> None:
         screen.action_sort()
         assert timeline.count == 6
         await pilot.press("escape")
-        assert timeline.count == len(screen.rows)
+        assert timeline.count == len(screen.controller.rows)
 
 
 async def test_the_breakdown_filters_the_timeline() -> None:
@@ -612,5 +612,5 @@ async def test_the_demo_begins_where_something_is_cleared() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert screen.marker.mark(*screen.location).word == "cleared"
+        assert screen.controller.marker.mark(*screen.location).word == "cleared"
         assert "Sample session" in notice(screen)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.message import Message
 from textual.widgets import Static
 
 from context_tui.errors import UnreadableSession
@@ -61,19 +60,19 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.reading)
+        await until(pilot, lambda: screen.controller.reading)
         assert "Reading: 0%" in str(screen.query_one("#status", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
-        assert timeline.count == len(screen.rows) > 0 and screen.reading
+        assert timeline.count == len(screen.controller.rows) > 0 and screen.controller.reading
         await pilot.pause()
         share = re.search(r"Reading: +(\d+%)", drawn(running))
         assert share and f"{share[1]} read" in drawn(running).splitlines()[0], "the header says the same"
         await pilot.press("down", "down")
         assert timeline.cursor == 2
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert len(screen.view.session) == len(slow.whole) and screen.view.plan is not None
         assert timeline.cursor == 2, "a cursor that was moved stays"
@@ -103,12 +102,12 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         await until(pilot, lambda: len(screen.view.session) == 5)
         await pilot.press("1", "left")
         settings = screen.view.settings("defect-microcompact")
-        screen.show(screen.view.with_window(64_000))
-        screen.filter_by("tool", "Bash")
+        screen.do(screen.controller.change, screen.view.with_window(64_000))
+        screen.do(screen.controller.filter_by, "tool", "Bash")
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         view = screen.view
         assert len(view.session) == len(slow.whole)
@@ -126,7 +125,7 @@ async def test_a_point_that_is_chosen_while_reading_stays(slow: Slow) -> None:
         await pilot.press("down", "down", "full_stop")
         chosen = screen.view.at
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert screen.view.at == chosen is not None and screen.view.plan is not None
 
@@ -136,7 +135,7 @@ async def test_a_point_past_the_last_message_is_the_end(slow: Slow) -> None:
     running = app(INFO, at=10_000)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         assert screen.view.at is None
 
 
@@ -145,7 +144,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         assert screen.location == Location(len(slow.whole) - 1)
 
 
@@ -157,7 +156,7 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
         await pilot.press("escape")
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert len(screen.view.session) == 10 and screen.view.plan is not None
         top, share = drawn(running).splitlines()[0], f"{10 / len(slow.whole):.0%} read"
@@ -166,22 +165,22 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         await pilot.press("e")
         assert running.screen is screen, "half a session is not exported"
         await pilot.press("4", "home")
-        screen.view = replace(screen.view, session=replace(screen.view.session, origin="chain"))
-        assert "e exports" not in notice(screen.view, 10, [], progress=screen.progress)
+        screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin="chain"))
+        assert "e exports" not in notice(screen.view, 10, [], progress=screen.controller.progress)
         await pilot.press("r")
-        assert not screen.reading, "what was applied would be lost"
-        screen.view = replace(screen.view, session=replace(screen.view.session, origin=""))
+        assert not screen.controller.reading, "what was applied would be lost"
+        screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin=""))
         slow.gate.release()
         await pilot.press("r")
         await until(pilot, lambda: len(screen.view.session) == 15)
-        assert screen.reading and screen.query_one(Timeline).cursor == 0
+        assert screen.controller.reading and screen.query_one(Timeline).cursor == 0
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert len(screen.view.session) == len(slow.whole) and screen.view.policy == "agent-sdk-prune"
         assert "at the end" in drawn(running).splitlines()[0] and screen.query_one(Timeline).cursor == 0
         await pilot.press("r")
-        assert not screen.reading, "there is nothing more"
+        assert not screen.controller.reading, "there is nothing more"
 
 
 async def test_quitting_while_reading_is_quick(slow: Slow) -> None:
@@ -202,7 +201,7 @@ async def test_what_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     running = app(INFO)
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await pilot.pause()
         assert "no such file [/]" in str(screen.query_one("#status", Static).content)
 
@@ -213,7 +212,7 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
             raise KeyError("oops")
 
     monkeypatch.setattr(opening, "scanner_for", lambda info: Broken())
-    posted: list[Message] = []
+    posted: list[Read | Failed] = []
     Loading(INFO).read(posted.append, lambda: False)
     assert isinstance(posted[0], Failed) and "KeyError" in posted[0].why
 
@@ -228,7 +227,7 @@ def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> No
 def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "scanner_for", lambda info: Slow(step=1, free=True))
     monkeypatch.setattr("context_tui.tui.loading.YIELD", 0.0)
-    posted: list[Message] = []
+    posted: list[Read | Failed] = []
     Loading(INFO).read(posted.append, lambda: False)
     assert len(posted) < 10 and isinstance(posted[-1], Read) and posted[-1].end
     assert len(posted[-1].rows.first) == len(posted[-1].session)
@@ -238,6 +237,6 @@ async def test_a_real_file_is_read(tmp_path: Path) -> None:
     running = app(file_of(tmp_path / "session.jsonl", conversation(4)))
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         assert len(screen.view.session) == 32
         await asyncio.sleep(0)

@@ -21,6 +21,7 @@ from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import Problem
 from context_tui.tui.applied import applied
 from context_tui.tui.command_line import command_line
+from context_tui.tui.computed import first_change
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
 from context_tui.tui.marks import Marker
@@ -29,7 +30,6 @@ from context_tui.tui.status import notice
 from context_tui.tui.threads import Cancelled
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.scoreboard import score_rows
-from context_tui.tui.workers import first_change
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
 

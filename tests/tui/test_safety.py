@@ -73,7 +73,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         screen = inspector(running)
         safe(running)
         assert "[red]warm[/red]" in drawn(running), "markup stands there as it was written"
-        rows = screen.rows
+        rows = screen.controller.rows
         for row in range(4, 11):
             screen.query_one(Timeline).select(Location(rows.message[row], max(rows.block[row], -1)))
             await pilot.pause(0.1)

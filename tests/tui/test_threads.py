@@ -8,17 +8,17 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from textual.message import Message
 from textual.screen import Screen
 
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
+from context_tui.tui.computed import Computed, first_change
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.runtime_sizes import runtime_sizes_of
-from context_tui.tui.search import search
+from context_tui.tui.search import Found, search
 from context_tui.tui.threads import Cancelled, Job, run_in_thread
 from context_tui.tui.view import View
-from context_tui.tui.workers import BUSY, GIVE_WAY, STAND_BACK, InspectorWorkers, first_change
+from context_tui.tui.workers import BUSY, GIVE_WAY, STAND_BACK, InspectorWorkers
 from tests.tui.inspecting import session
 
 
@@ -85,7 +85,7 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
     monkeypatch.setattr("context_tui.tui.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     pauses = list[Callable[[], object]]()
     monkeypatch.setattr("context_tui.tui.workers.start_work", lambda *given: pauses.append(given[-1]))
-    computed = InspectorWorkers(Screen())
+    computed = InspectorWorkers(Screen(), Computed())
     computed.find_runtime_sizes(VIEW.session)
     computed.find_runtime_sizes(VIEW.session)  # it has begun
     computed.find_sizes(VIEW)
@@ -115,7 +115,7 @@ def stop() -> None:
     raise Cancelled
 
 
-POSTED: list[Message] = []
+POSTED: list[Found] = []
 VIEW = View(session())
 FIRED = firing_runs(session(usage=False).with_window(4_000), POLICIES[VIEW.policy], VIEW.model)[0]
 

@@ -136,7 +136,7 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
-        screen.show(copied(screen))
+        screen.do(screen.controller.change, copied(screen))
         picker = await back(pilot)
         await pilot.press("slash", *"other.jsonl", "enter")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
@@ -267,7 +267,7 @@ async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) ->
         screen = inspector(app)
         await pilot.press("home", "down", "down", "enter")
         await until(pilot, lambda: "Inside" in drawn(app) and app.screen is not screen)
-        screen.view = copied(screen)
+        screen.controller.view = copied(screen)
         await pilot.press("q")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual import events, on, work
 from textual.app import ComposeResult, SystemCommand
@@ -25,24 +25,18 @@ from context_tui.config import ConfigError, Saved, save_settings
 from context_tui.errors import Error
 from context_tui.looking import called_by
 from context_tui.policies.parameters import assignments
-from context_tui.policies.registry import DEFAULT, POLICIES
+from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import visible
-from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import status
-from context_tui.tui.applied import applied
-from context_tui.tui.command_line import command_line
 from context_tui.tui.context_events import about
+from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.document import Subject
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.filters import EVERYTHING
-from context_tui.tui.folds import ALL, NONE, Folds
-from context_tui.tui.jumps import Jump, jumps, next_changed, next_jump
-from context_tui.tui.listing import listed
-from context_tui.tui.loading import Failed, Loading, Read
-from context_tui.tui.marks import NO_MARK, Marker
+from context_tui.tui.loading import Failed
+from context_tui.tui.marks import NO_MARK
 from context_tui.tui.request_info import describe_request
-from context_tui.tui.rows import HEAD, WHOLE, Rows
+from context_tui.tui.rows import HEAD, WHOLE
 from context_tui.tui.screens.dialogs import (
     ChoicePrompt,
     message_number,
@@ -57,8 +51,7 @@ from context_tui.tui.screens.filters import Choice, FilterScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
 from context_tui.tui.screens.problems import ProblemsScreen
-from context_tui.tui.search import Found, Search
-from context_tui.tui.text import Reader, kind_word, line, plain_text, plural
+from context_tui.tui.text import kind_word, line, plural
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
@@ -76,12 +69,16 @@ from context_tui.tui.workers import (
     CurveKnown,
     FiresKnown,
     InspectorWorkers,
+    Loaded,
+    Matched,
     RuntimeSizesKnown,
     SizesKnown,
 )
 
 if TYPE_CHECKING:
-    from context_tui.tui.app import Options
+    from context_tui.tui.options import Options
+
+Result = TypeVar("Result")
 
 SOON, STAYS = 0.04, 0.08
 """Seconds after the last change, and the last move, until the rest is drawn: a held key moves only the timeline."""
@@ -108,23 +105,20 @@ class InspectorScreen(Screen[None]):
     def __init__(self, what: Session | SessionInfo, options: Options, drafts: Drafts | None = None) -> None:
         super().__init__()
         self._bindings = BindingsMap.merge([BindingsMap(keys(POLICIES)), self._bindings])
-        self.what, self.options = what, options
+        self.controller, self.options = Controller(what, options), options
         self.drafts = Drafts() if drafts is None else drafts
-        self.rows, self.search = Rows(), Search()
-        self.computed = InspectorWorkers(self)
-        self.reading = self.touched = self.fresh = self._notified = False
-        nothing = what if isinstance(what, Session) else replace(from_messages([]), info=what)
-        self.view = _view(nothing, options)
-        self.reader = Reader(self.view.session)
-        self.marker = Marker(self.view.context, None)
-        self._listed: Sequence[int] = range(0)
-        self._listed_for: object = None
+        self.jobs = InspectorWorkers(self, self.controller.computed)
+        self._notified = False
+        self._searched = 0  # the number of the search that was started last
         self._header: object = None
         self._rest_timer: Timer | None = None
         self._detail_timer: Timer | None = None
         self._focus_before: Widget | None = None
-        self._loading = None if isinstance(what, Session) else Loading(what)
-        self.progress = 1.0 if isinstance(what, Session) else 0.0  # share of the file that has been read
+
+    @property
+    def view(self) -> View:
+        """What is shown."""
+        return self.controller.view
 
     def compose(self) -> ComposeResult:
         """Header, status, timeline with its map, detail, tuning, footer."""
@@ -152,69 +146,78 @@ class InspectorScreen(Screen[None]):
         """Show the session, or start to read it."""
         if wrong := unknown_keys(self.options.keys):
             self.show_notification(wrong, warn=True)
-        if self._loading is None:
-            self.open(self.view.session)
+        loading = self.controller.loading
+        if loading is None:
+            self.controller.open(self.view.session)
+            self.draw()
         else:
-            self.reading = True
+            self.controller.reading = True
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.set_status(status.reading(self.view.session, 0.0))
-            self.call_after_refresh(self.computed.read_session, self._loading)  # the first paint comes first
+            self.call_after_refresh(self.jobs.read_session, loading)  # the first paint comes first
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is too little room; what had the focus gets it back."""
-        tiny, was = event.size.width < 60 or event.size.height < 20, self.has_class("-tiny")
-        if tiny and not was:
+        tiny = event.size.width < 60 or event.size.height < 20
+        if tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # what is hidden loses it
         self.set_class(tiny, "-tiny")
-        if was and not tiny and self._focus_before is not None:
-            self.call_after_refresh(self.set_focus, self._focus_before)
-        self.call_after_refresh(self._keep_focus)
+        if not tiny:
+            self.call_after_refresh(self._keep_focus, self._focus_before)
+            self._focus_before = None
 
-    def _keep_focus(self) -> None:
-        """The timeline has the focus where there was no room for what had it."""
-        focused = self.focused
-        if not self.has_class("-tiny") and (focused is None or focused not in self.focus_chain):
-            self.query_one(Timeline).focus()
+    def _keep_focus(self, before: Widget | None) -> None:
+        """What had the focus before has it; the timeline where there is no room for that."""
+        wanted = before or self.focused
+        (wanted if wanted in self.focus_chain else self.query_one(Timeline)).focus()
 
     @property
     def location(self) -> Location:
         """What is selected."""
         return self.query_one(Timeline).location
 
-    @property
-    def points(self) -> list[Jump]:
-        """The points to jump between."""
-        fires = self.computed.fires(self.view)
-        points, acts = (fires.points, fires.acts) if fires else ([], None)
-        return jumps(self.view.session, self.view.policy, points, acts if points else None)
+    def do(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
+        """Carry out a command on what is on screen, and show what came of it; one that is refused says why.
+
+        Returns:
+            What the command returns; None where it was refused.
+        """
+        controller, timeline = self.controller, self.query_one(Timeline)
+        controller.move(timeline.location)
+        revision, result = controller.revision, None
+        try:
+            result = command(*arguments)
+        except Refused as why:
+            self.show_notification(str(why), warn=why.warn)
+        if controller.revision != revision:
+            self.draw()
+        elif self.view.cursor != timeline.location:
+            timeline.select(self.view.cursor)
+        return result
 
     # Reading
 
-    @on(Read)
-    def _show_read(self, event: Read) -> None:
-        """Show what has been read so far."""
-        view, self.progress = self.view.with_session(event.session), event.progress
-        self.rows, self.reader = event.rows, self.reader.follow(view.session)
-        if event.end:
-            self.open(view.session)
+    @on(Loaded)
+    def _show_read(self, event: Loaded) -> None:
+        """Show what has been read so far, or say why there is nothing to show."""
+        read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
+        if isinstance(read, Failed):
+            controller.reading = False
+            self.set_status(read.why)
+            self.show_notification(read.why, warn=True)
             return
-        self.view = view
-        if not view.filter and not view.by_size:  # what these list is looked for again at the end
-            self._list_rows()
-        self.query_one(Timeline).grow(self.rows, self.reader, self._listed)
-        self.query_one(ColumnHeads).show("timeline", len(self.rows.first))
-        self.set_status(status.reading(event.session, event.progress))
-        self.query_one(HeaderBar).show_progress(event.progress)
+        controller.move(timeline.location)
+        controller.take(read)
+        if read.end:
+            self.draw()
+            return
+        timeline.grow(controller.rows, controller.reader, controller.listed)
+        self.query_one(ColumnHeads).show("timeline", len(controller.rows.first))
+        self.set_status(status.reading(read.session, read.progress))
+        self.query_one(HeaderBar).show_progress(read.progress)
         if self.query_one(Detail).location is None:
             self.draw_detail()
-
-    @on(Failed)
-    def _show_failure(self, event: Failed) -> None:
-        """Say why there is nothing to show."""
-        self.reading = False
-        self.set_status(event.why)
-        self.show_notification(event.why, warn=True)
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
@@ -225,48 +228,19 @@ class InspectorScreen(Screen[None]):
 
     def action_read_on(self) -> None:
         """Go on with reading where it was stopped."""
-        if self.reading or self._loading is None or self.progress >= 1:
-            self.show_notification("The session is being read" if self.reading else "All of the session has been read")
-        elif self.view.session.origin:
-            self.show_notification("Undo what was applied first (u), then read on", warn=True)
-        else:
-            self.reading = True
-            self.set_status(status.reading(self.view.session, self.progress))
-            self._draw_timeline(self.location)  # without the marks of what it was planned for
-            self.computed.read_session(self._loading)
-
-    def open(self, session: Session) -> None:
-        """Show a session that has been read, as it was asked for and as was chosen meanwhile."""
-        self.reading = False
-        view = replace(self.view.with_session(session).with_point(self.view.at), cursor=self.location)
-        if not self.touched:
-            view = self._located(view, self._begin_at(view))
-        self.show(view)
-        self.fresh = True
-
-    def _begin_at(self, view: View) -> Location:
-        """Where the cursor is when nobody moved it: at the point, in the demo at the last result that is cleared."""
-        if self.options.demo and view.plan and view.plan.changes:
-            block = max(view.plan.changes)
-            return Location(view.session.facts.block_message[block], block)
-        return Location(min(view.point, max(len(view.session) - 1, 0)))
+        if loading := self.do(self.controller.read_on):
+            self.set_status(status.reading(self.view.session, self.controller.progress))
+            self._draw_timeline()  # without the marks of what it was planned for
+            self.jobs.read_session(loading)
 
     # Showing the view
 
-    def show(self, view: View) -> None:
-        """Draw a view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
+    def draw(self) -> None:
+        """Draw the view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
         self.dismiss_notification()
-        old, self.view, self.fresh = self.view, view, False
-        if view.session.facts is not self.reader.session.facts:
-            self.rows = Rows()
-        if view.session is not self.reader.session:
-            self.reader = Reader(view.session)
-        self.rows.grow(view.session)
-        if not self.search.is_about(view.session):
-            self._search(self.search.text)
-        self.marker = Marker(view.context, view.plan, view.applied.marks if view.applied else None)
-        self._list_rows()
-        self._draw_timeline(view.cursor if view.cursor != old.cursor or not old.session.length else self.location)
+        if self.controller.search.number != self._searched:
+            self._start_search()
+        self._draw_timeline()
         self._draw_panel()
         self._rest_timer = self._restart(self._rest_timer, SOON, self._draw_rest)
 
@@ -276,25 +250,18 @@ class InspectorScreen(Screen[None]):
             timer.stop()
         return self.set_timer(seconds, draw)
 
-    def _list_rows(self) -> None:
-        view = self.view
-        plan = view.plan if view.filter.verdict else None
-        key = (view.session, view.filter, view.by_size, view.folds, plan, view.point)
-        if key != self._listed_for or len(self.rows) == 0:
-            self._listed = listed(self.rows, self.marker, view.filter, view.by_size, view.folds)
-            self._listed_for = key
-
-    def _draw_timeline(self, cursor: Location) -> None:
-        marker = None if self.reading else self.marker
-        self.query_one(Timeline).show(self.rows, self.reader, marker, self._listed, cursor)
-        order = "largest first" if self.view.by_size else ""
-        title = line(", ".join(filter(None, [order, self.view.filter.describe()])))
+    def _draw_timeline(self) -> None:
+        view, controller = self.view, self.controller
+        marker = None if controller.reading else controller.marker
+        self.query_one(Timeline).show(controller.rows, controller.reader, marker, controller.listed, view.cursor)
+        order = "largest first" if view.by_size else ""
+        title = line(", ".join(filter(None, [order, view.filter.describe()])))
         heads = self.query_one(ColumnHeads)
-        heads.show(f"timeline: {title}" if title else "timeline", len(self.rows.first))
+        heads.show(f"timeline: {title}" if title else "timeline", len(controller.rows.first))
         heads.set_class(bool(title), "-filtered")
 
     def _draw_panel(self) -> None:
-        view, fires = self.view, self.computed.fires(self.view)
+        view, fires = self.view, self.controller.computed.fires(self.view)
         first = None if fires is None else fires.points[0] if fires.points else -1
         self.query_one(ParameterPanel).show(
             view.policy,
@@ -311,14 +278,14 @@ class InspectorScreen(Screen[None]):
         set_title(self.query_one("#tuning"), f"applied: {view.policy}" if view.applied else what)
 
     def _draw_rest(self) -> None:
-        view, rows, plan = self.view, self.rows, self.view.plan
+        view, rows, plan = self.view, self.controller.rows, self.view.plan
         self.draw_detail()
         self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), "" if view.applied else view.policy)
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
         self._mark_in_sight()
-        self.computed.find_sizes(view)
-        self.computed.find_fires(view)
+        self.jobs.find_sizes(view)
+        self.jobs.find_fires(view)
         self._ask_for_curve()
         self._draw_sizes()
 
@@ -333,56 +300,59 @@ class InspectorScreen(Screen[None]):
         panel = self.query_one(ParameterPanel)
         values = panel.curve_values(panel.selected) if panel.selected and not self.view.applied else []
         if values:
-            self.computed.draw_curve(self.view, panel.selected, values)
+            self.jobs.draw_curve(self.view, panel.selected, values)
 
     def _draw_sizes(self) -> None:
         """Show the sizes of the context wherever they are told: header, breakdown, status."""
-        view, sizes = self.view, self.computed.sizes(self.view)
-        header = (view.context, sizes, view.session, self.progress)
+        controller, view = self.controller, self.view
+        sizes, progress = controller.computed.sizes(view), controller.progress
+        header = (view.context, sizes, view.session, progress)
         if header != self._header:
             self._header = header
             parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
-            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit, progress=self.progress)
+            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit, progress=progress)
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes)
         fit, width = sizes.fit if sizes else None, self.size.width - 2
-        text = status.notice(view, self.query_one(Timeline).count, self.points, fit, width, self.progress)
+        text = status.notice(view, len(controller.listed), controller.points, fit, width, progress)
         hint = status.hint(digits(len(POLICIES)), demo=self.options.demo)
-        hint = hint if self.fresh and not text and not self.has_class("-low") else ""
+        hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:
         """Show the selected row in full."""
         detail, here, facts = self.query_one(Detail), self.location, self.view.session.facts
+        rows, reader = self.controller.rows, self.controller.reader
+        marker = None if self.controller.reading else self.controller.marker
         location = here._replace(block=max(here.block, WHOLE))
         if not len(self.view.session):
             detail.wait(Content("nothing selected"), "")
             return
         word = kind_word(facts, location.message, location.block)
-        name = f"result of {self.reader.preview(*location)}" if location.block >= 0 else word
+        name = f"result of {reader.preview(*location)}" if location.block >= 0 else word
         title = Content(f"{location.message}  {name}")
-        if self.reader.huge(location.message) and not self.reader.at_hand(location.message):
+        if reader.huge(location.message) and not reader.at_hand(location.message):
             detail.wait(title, "reading the message…")
-            self.computed.read_blocks(self.reader, location)
+            self.jobs.read_blocks(reader, location)
             return
-        row = self.rows.row_of(*location)
-        tokens = self.rows.tokens[row] if row < len(self.rows) and self.rows.block[row] >= WHOLE else 0
-        mark = NO_MARK if self.reading else self.marker.mark(*location)
+        row = rows.row_of(*location)
+        tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE else 0
+        mark = marker.mark(*location) if marker else NO_MARK
         note = describe_request(self.view.session, location)
-        happened = tuple(text for event in self.rows.events_at(location.message) for text in about(facts, event))
+        happened = tuple(text for event in rows.events_at(location.message) for text in about(facts, event))
         if here.block == HEAD:
-            turns = Turns(self.rows, None if self.reading else self.marker)
-            happened = (*happened, turns.turn(self.rows.turn_of(here.message)).about())
-        blocks = self.reader.blocks(location.message)
+            turns = Turns(rows, marker)
+            happened = (*happened, turns.turn(rows.turn_of(here.message)).about())
+        blocks = reader.blocks(location.message)
         belief = self._belief(location) if location.block < 0 else ""
         subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
         detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
 
     def _belief(self, location: Location) -> str:
         """What the runtimes believed before a message; empty until that is known."""
-        sizes = self.computed.runtime_sizes(self.view.session, location.message)
-        if sizes is None and not self.reading:
-            self.computed.find_runtime_sizes(self.view.session)
+        sizes = self.controller.computed.runtime_sizes(self.view.session, location.message)
+        if sizes is None and not self.controller.reading:
+            self.jobs.find_runtime_sizes(self.view.session)
         return sizes.describe(location.message) if sizes else ""
 
     def set_status(self, text: str, *, hint: bool = False) -> None:
@@ -424,17 +394,17 @@ class InspectorScreen(Screen[None]):
 
     @on(BlocksRead)
     def _show_blocks(self, event: BlocksRead) -> None:
-        if event.reader is self.reader and event.location.message == self.location.message:
+        if event.reader is self.controller.reader and event.location.message == self.location.message:
             self.draw_detail()
 
     # The timeline, the map, the detail
 
     @on(Timeline.Moved)
     def _moved(self, event: Timeline.Moved) -> None:
-        self.touched = self.touched or self.query_one(Timeline).has_focus
-        self.computed.touched_at = time.monotonic()
-        self.search.wanted = 0
-        self.view = replace(self.view, cursor=event.location)
+        self.controller.touched = self.controller.touched or self.query_one(Timeline).has_focus
+        self.jobs.touched_at = time.monotonic()
+        self.controller.search.wanted = 0
+        self.controller.move(event.location)
         self._detail_timer = self._restart(self._detail_timer, STAYS, self.draw_detail)
 
     @on(Timeline.Entered)
@@ -448,7 +418,7 @@ class InspectorScreen(Screen[None]):
             return
         other = self.view.counterpart(event.location)
         if other is not None:
-            self.go_to(other)
+            self.do(self.controller.select, other)
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
 
@@ -485,52 +455,23 @@ class InspectorScreen(Screen[None]):
 
     @on(HeaderBar.Jumped)
     def _header_clicked(self, event: HeaderBar.Jumped) -> None:
-        self.show(self._located(self.view.with_point(event.message), Location(event.message)))
+        self.do(self.controller.plan_before, event.message)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of another turn."""
-        row = self.rows.turn_row(self.rows.row_of(*self.location), step)
-        if len(self.rows):
-            self.query_one(Timeline).select(Location(self.rows.message[row], self.rows.block[row]))
-
-    def go_to(self, location: Location) -> None:
-        """Select a location; the turn that it stands in is opened."""
-        view = self._located(self.view, location)
-        if view.folds == self.view.folds:
-            self.query_one(Timeline).select(location)
-        else:
-            self.show(view)
-
-    def _located(self, view: View, location: Location) -> View:
-        """A view with the cursor at a location, and the turn that this stands in opened; a head is in sight anyway."""
-        folds = view.folds
-        if folds and location.block != HEAD and self.rows.heads:
-            folds = folds.without(self.rows.number(self.rows.turn_of(location.message)))
-        return replace(view, cursor=location, folds=folds)
+        self.do(self.controller.turn, step)
 
     def action_fold(self) -> None:
         """Fold the turn of the selected row to its head, or open it."""
-        if self._can_fold():
-            self._fold(self.view.folds.toggled(self.rows.number(self.rows.turn_of(self.location.message))))
+        self._show_turn(self.do(self.controller.fold))
 
     def action_fold_all(self) -> None:
         """Fold all turns to their heads; open all where all are."""
-        if self._can_fold():
-            numbers = range(self.rows.number(0), self.rows.number(len(self.rows.heads)))
-            self._fold(NONE if all(number in self.view.folds for number in numbers) else ALL)
+        self._show_turn(self.do(self.controller.fold_all))
 
-    def _can_fold(self) -> bool:
-        chosen = self.view.filter or self.view.by_size
-        if chosen:
-            self.show_notification("Filtered and sorted rows have no turns to fold; press esc to show all", warn=True)
-        return bool(self.rows.heads) and not chosen
-
-    def _fold(self, folds: Folds) -> None:
-        """Show these folds; the cursor goes to the head of its turn."""
-        self.touched = True
-        turn = self.rows.turn_of(self.location.message)
-        self.show(replace(self.view, folds=folds, cursor=Location(self.rows.messages(turn).start, HEAD)))
-        self.query_one(Timeline).show_rows(self.rows.span(turn))
+    def _show_turn(self, rows: range | None) -> None:
+        if rows:
+            self.query_one(Timeline).show_rows(rows)
 
     @work
     async def action_go_to(self) -> None:
@@ -541,7 +482,7 @@ class InspectorScreen(Screen[None]):
             return
         answer = await self.app.push_screen_wait(message_prompt(last))
         if answer:
-            self.go_to(Location(message_number(answer, last)))
+            self.do(self.controller.select, Location(message_number(answer, last)))
 
     def action_pane(self, step: int) -> None:
         """Go to another pane."""
@@ -554,32 +495,21 @@ class InspectorScreen(Screen[None]):
 
     def action_as_of(self) -> None:
         """Plan before the selected message, or at the end again."""
-        self.show(self.view.with_point(self.location.message if self.view.at is None else None))
+        self.do(self.controller.as_of)
 
     def action_jump(self, step: int) -> None:
         """Plan as of the next or previous point of interest."""
-        found = next_jump(self.points, self.view.point, step)
-        if found is None:
-            only = f"No other jump points: {self.points[0].why}" if self.points else ""
-            nowhere = "No jump points: this policy never fires here"
-            self.show_notification(only or nowhere)
-            return
-        cursor = Location(min(found.at, max(len(self.view.session) - 1, 0)))
-        self.show(self._located(self.view.with_point(found.at), cursor))
+        self.do(self.controller.jump, step)
 
     def action_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
-        found = next_changed(self.rows, self.marker, self.location, step)
-        if found is None:
-            self.show_notification("The plan changes no row")
-        else:
-            self.go_to(found)
+        self.do(self.controller.changed, step)
 
     # Policies and their settings
 
     def action_policy(self, name: str) -> None:
         """Choose a policy."""
-        self.show(self.view.with_policy(name))
+        self.do(self.controller.choose, name)
 
     def commands(self) -> Iterable[SystemCommand]:
         """The policies that no digit chooses, for the command palette."""
@@ -589,7 +519,7 @@ class InspectorScreen(Screen[None]):
 
     def change_setting(self, policy: str, name: str, value: Any) -> None:
         """Give a setting of a policy another value."""
-        self.show(self.view.with_param(policy, name, value))
+        self.do(self.controller.set, policy, name, value)
 
     @on(ParameterPanel.Selected)
     def _setting_selected(self) -> None:
@@ -620,29 +550,17 @@ class InspectorScreen(Screen[None]):
         """Ask for the size of the window."""
         answer = await self.app.push_screen_wait(window_prompt(self.view.window))
         if answer is not None:
-            self.show(self.view.with_window(window_tokens(answer)))
+            self.do(self.controller.set_window, window_tokens(answer))
 
     def action_mark(self) -> None:
         """Mark the selected result to be cleared by hand, or no longer."""
-        if self.location.block < 0:
-            self.show_notification("Only tool results can be cleared; select one", warn=True)
-        elif self.view.session.facts.block_message[self.location.block] not in self.view.context.order:
-            self.show_notification("This result is not in the context; select another one", warn=True)
-        else:
-            self.show(self.view.marked(self.location))
+        self.do(self.controller.mark)
 
     def action_cut(self) -> None:
         """Mark a cut before the selected message, or take it away."""
-        if self.location.message not in self.view.context.order:
-            self.show_notification("This message is not in the context; select another one", warn=True)
-        else:
-            self.show(self.view.cut_at(self.location.message))
+        self.do(self.controller.cut)
 
     # What is listed, and where it went
-
-    def filter_by(self, kind: str, value: str | int) -> None:
-        """List only what meets another condition; no kind lists everything."""
-        self.show(replace(self.view, filter=self.view.filter.with_(kind, value) if kind else EVERYTHING))
 
     def action_filter(self) -> None:
         """Choose what is listed."""
@@ -650,15 +568,15 @@ class InspectorScreen(Screen[None]):
 
     def _filtered(self, choice: Choice | None) -> None:
         if choice is not None:
-            self.filter_by(*choice)
+            self.do(self.controller.filter_by, *choice)
 
     def action_sort(self) -> None:
         """Largest first, or in the order of the file."""
-        self.show(replace(self.view, by_size=not self.view.by_size))
+        self.do(self.controller.sort)
 
     def action_unfilter(self) -> None:
         """List everything again."""
-        self.show(replace(self.view, filter=EVERYTHING, by_size=False))
+        self.do(self.controller.unfilter)
 
     def action_breakdown(self) -> None:
         """Show where the context went, or the message again."""
@@ -673,11 +591,11 @@ class InspectorScreen(Screen[None]):
 
     @on(BreakdownView.Filter)
     def _breakdown_filter(self, event: BreakdownView.Filter) -> None:
-        self.filter_by(event.kind, event.value)
+        self.do(self.controller.filter_by, event.kind, event.value)
 
     @on(BreakdownView.Goto)
     def _breakdown_goto(self, event: BreakdownView.Goto) -> None:
-        self.go_to(Location(event.message, event.block))
+        self.do(self.controller.select, Location(event.message, event.block))
 
     # Searching
 
@@ -688,23 +606,27 @@ class InspectorScreen(Screen[None]):
     @on(SearchBar.Asked)
     def _search_begun(self, event: SearchBar.Asked) -> None:
         self.query_one(Detail).seek("")
-        self._search(event.text)
+        self.controller.search.begin(self.view.session, event.text)
+        self._start_search()
 
-    def _search(self, text: str) -> None:
-        self.search.begin(self.view.session, text)
+    def _start_search(self) -> None:
+        """Look for what is wanted now, in place of what was looked for before."""
+        search = self.controller.search
+        self._searched = search.number
         self.query_one(Timeline).show_matches(frozenset())
         self.query_one(SearchBar).show_count("")
-        self.computed.cancel("search")
-        if text:
-            self.computed.search(self.view.session, text, self.search.number)
+        self.jobs.cancel("search")
+        if search.text:
+            self.jobs.search(self.view.session, search.text, search.number)
 
-    @on(Found)
-    def _search_found(self, event: Found) -> None:
-        if self.search.take(event):
-            self.query_one(Timeline).show_matches(frozenset(self.search.locations))
-            self.query_one(SearchBar).show_count(self.search.count_text())
-            if self.search.wanted and (self.search.locations or self.search.ended):
-                self.action_match(self.search.wanted)
+    @on(Matched)
+    def _search_found(self, event: Matched) -> None:
+        search = self.controller.search
+        if search.take(event.found):
+            self.query_one(Timeline).show_matches(frozenset(search.locations))
+            self.query_one(SearchBar).show_count(search.count_text())
+            if search.wanted and (search.locations or search.ended):
+                self.action_match(search.wanted)
 
     @on(SearchBar.Done)
     def _search_entered(self) -> None:
@@ -721,76 +643,40 @@ class InspectorScreen(Screen[None]):
 
     def action_match(self, step: int) -> None:
         """Go to the next or previous match, or once there is one to the first that is found."""
-        found = self.search.step(self.rows, self.location, step)
-        waits = found is None and bool(self.search.text) and not self.search.ended
-        self.search.wanted = step if waits else 0
-        if waits:
-            return
-        if found is None:
-            self.show_notification(
-                "No matches; press / to search again" if self.search.text else "Press / to search first"
-            )
-            return
-        self.go_to(found)
-        self.query_one(Detail).seek(self.search.text)
-        self.query_one(SearchBar).show_count(self.search.count_text(found))
+        if self.do(self.controller.match, step):
+            search = self.controller.search
+            self.query_one(Detail).seek(search.text)
+            self.query_one(SearchBar).show_count(search.count_text(self.view.cursor))
 
     # Applying, undoing, exporting
-
-    def _is_reading(self) -> bool:
-        """Whether the session is still being read; says so."""
-        if self.reading:
-            self.show_notification("The session is still being read; press esc to stop there", warn=True)
-        return self.reading
 
     @work
     async def action_apply(self) -> None:
         """Carry the plan out; its screen shows what it does and takes the summary."""
-        plan = self.view.plan
-        if self._is_reading():
-            return
-        if self.view.applied:
-            self.show_notification("A plan was just applied; choose a policy to plan again")
-            return
-        if plan is None or not plan.changed:
-            why = self.view.trouble or (plan.reason if plan else "") or "the plan changes nothing"
-            self.show_notification(f"Nothing to apply: {why}", warn=True)
+        plan = self.do(self.controller.applicable)
+        if plan is None:
             return
         from context_tui.tui.screens.apply import ApplyScreen
 
         screen = ApplyScreen(self.view.session, plan, drafts=self.drafts)
         after: Session | None = await self.app.push_screen_wait(screen)
         if after is not None and after is not self.view.session:
-            told, cursor = applied(plan, after, self.location)
-            self.show(self.view.with_copy(after, told, cursor))
+            self.do(self.controller.took, plan, after)
 
     def action_undo(self) -> None:
         """Go back to before the last applied plan."""
-        before = self.view.undone()
-        if before is None:
-            self.show_notification("Nothing to undo; press a to apply the plan")
-            return
-        self.show(before)
-        self.show_notification(f"Back to {plural(len(before.session), 'message')}; press U to redo")
+        if said := self.do(self.controller.undo):
+            self.show_notification(said)
 
     def action_redo(self) -> None:
         """Do again what was undone."""
-        after = self.view.redone()
-        if after is None:
-            self.show_notification("Nothing to redo")
-            return
-        self.show(after)
+        self.do(self.controller.redo)
 
     @work
     async def action_export(self) -> None:
         """Write the session, or what was made of it, to a file."""
-        if self._is_reading():
-            return
-        if self.progress < 1:
-            remedy = "press u to undo what was applied, then r" if self.view.session.origin else "press r"
-            self.show_notification(f"Only {self.progress:.0%} has been read; {remedy} to read on", warn=True)
-            return
-        await self._export()
+        if self.do(self.controller.exportable):
+            await self._export()
 
     async def _export(self) -> bool:
         from context_tui.tui.screens.export import ExportScreen
@@ -804,25 +690,15 @@ class InspectorScreen(Screen[None]):
                 return False
         done = await self.app.push_screen_wait(ExportScreen(self.view.session))
         if done is not None:
-            self.view = self.view.with_export()
+            self.controller.exported()
         return done is not None
 
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""
-        if self.query_one(ParameterPanel).has_focus_within:
-            if self.view.session.origin:
-                why = "No command for a copy; press e to export it, then open the file"
-                self.show_notification(why, warn=True)
-                return
-            self.app.copy_to_clipboard(command_line(self.view))
-            return
-        location, facts = self.location, self.view.session.facts
-        if not len(self.view.session):
-            return
-        rows = list(facts.blocks_of(location.message))
-        blocks = zip(rows, self.reader.blocks(location.message), strict=False)
-        wanted = [block for row, block in blocks if location.block in (WHOLE, HEAD, row)]
-        self.app.copy_to_clipboard("\n\n".join(filter(None, map(plain_text, wanted))))
+        on_settings = self.query_one(ParameterPanel).has_focus_within
+        text = self.do(self.controller.command if on_settings else self.controller.text)
+        if text is not None:
+            self.app.copy_to_clipboard(text)
 
     # Other screens, and the way out
 
@@ -841,8 +717,8 @@ class InspectorScreen(Screen[None]):
     def action_back(self) -> None:
         """Stop what is going on, or close what is open: one thing for each press."""
         bar = self.query_one(SearchBar)
-        if self.reading:
-            self.computed.cancel("read")
+        if self.controller.reading:
+            self.jobs.cancel("read")
         elif bar.display:
             bar.action_close()
         elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
@@ -851,7 +727,7 @@ class InspectorScreen(Screen[None]):
         elif self.view.filter or self.view.by_size:
             self.action_unfilter()
         elif self.view.at is not None:
-            self.show(self.view.with_point(None))
+            self.do(self.controller.as_of)
         elif not self.query_one(Timeline).has_focus:
             self.query_one(Timeline).focus()
         else:
@@ -879,21 +755,9 @@ class InspectorScreen(Screen[None]):
         answer = await self.app.push_screen_wait(prompt)
         return await self._export() if answer == "export" else answer == "quit"
 
-    @property
-    def recorded(self) -> Session:
-        """The session as it was recorded, as far as it has been read: before any plan was applied."""
-        return self.view.undo[0].session if self.view.undo else self.view.session
-
 
 def set_title(widget: Widget, title: str) -> None:
     """Give a widget another title; the same one costs nothing."""
     if getattr(widget, "title_shown", None) != title:
         widget.title_shown = title  # type: ignore[attr-defined]
         widget.border_title = Content(title)
-
-
-def _view(session: Session, options: Options) -> View:
-    if options.window:
-        session = session.with_window(options.window)
-    at = None if options.at is None else max(options.at, 0)  # its message may not have been read yet
-    return View(session, at, options.policy or DEFAULT, options.settings)

@@ -1,0 +1,23 @@
+"""What the command line asked the inspector for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """A point, a policy with its settings, a window in tokens, and how to draw.
+
+    ``keys`` are the names of keys that the configuration file sets.
+    """
+
+    at: int | None = None
+    policy: str | None = None
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    window: int | None = None
+    ascii: bool = False
+    demo: bool = False
+    keys: Collection[str] = ()

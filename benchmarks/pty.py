@@ -29,7 +29,8 @@ class Terminal:
         self.status: int | None = None
         self.begun = time.perf_counter()
         outer = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        variables = {**outer, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(env or {})}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        variables = {**outer, **terminal, "CONTEXT_TUI_STATE": "", **(env or {})}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:  # the child, until it becomes the program
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -25,6 +25,7 @@ from textual.theme import Theme
 from textual.widgets import Static
 
 from context_tui.config import Config, ConfigError, save_theme
+from context_tui.last import NOTHING, Last, keep_last, read_last, state_path
 from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.signals import ending, exit_code
@@ -86,6 +87,7 @@ class ContextTuiApp(App[None]):
         ascii: bool = False,
         theme: str | None = None,
         config: Config = NO_CONFIG,
+        last: Last = NOTHING,
         demo: bool = False,
     ) -> None:
         self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
@@ -93,7 +95,8 @@ class ContextTuiApp(App[None]):
         super().__init__()
         self.no_color = no_colours(os.environ)
         self.what = what
-        self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys))
+        self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys), last)
+        self.last = last
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
         self._copying: Popen[bytes] | None = None
@@ -195,6 +198,15 @@ class ContextTuiApp(App[None]):
         if self._running_loop is not None:  # else it leaves as soon as it runs
             with suppress(RuntimeError):  # it has left already
                 self._running_loop.call_soon_threadsafe(self.exit)
+
+    def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
+        """Leave, and remember what was chosen where no policy was named."""
+        if self._has_begun and not self.options.policy:
+            from context_tui.tui.screens.inspector import InspectorScreen
+
+            opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
+            self.last = opened[0].chosen if opened else self.last
+        super().exit(result, return_code, message)
 
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""
@@ -377,6 +389,8 @@ def run(
     Raises:
         Exception: whatever the program crashed with, once the terminal is itself again.
     """
+    place = None if demo else state_path()
+    last = read_last(place)
     app = ContextTuiApp(
         what,
         at=at,
@@ -386,11 +400,14 @@ def run(
         ascii=ascii,
         theme=theme,
         config=config,
+        last=last,
         demo=demo,
     )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with ending(app.end_by):
         app.run(mouse=mouse)
+    if app.last != last:
+        keep_last(app.last, place)
     join_threads(LEAVE)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:

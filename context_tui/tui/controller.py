@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import DEFAULT
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.applied import applied
+from context_tui.tui.choices import chosen_last
 from context_tui.tui.command_line import command_line
 from context_tui.tui.computed import Computed
 from context_tui.tui.filters import EVERYTHING
@@ -60,7 +60,8 @@ class Controller:
             session = session.with_window(options.window)
         at = None if options.at is None else max(options.at, 0)  # its message may not have been read yet
         self.options, self.revision = options, 0
-        self.view = View(session, at, options.policy or DEFAULT, options.settings)
+        policy, settings = (options.policy, options.settings) if options.policy else chosen_last(options.last)
+        self.view = View(session, at, policy, settings)
         self.rows, self.search, self.computed = Rows(), Search(), Computed()
         self.reader, self.marker = Reader(session), Marker(self.view.context, None)
         self.listed: Sequence[int] = range(0)

@@ -6,12 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from context_tui.last import NOTHING, Last
+
 
 @dataclass(frozen=True)
 class Options:
     """A point, a policy with its settings, a window in tokens, and how to draw.
 
-    ``keys`` are the names of keys that the configuration file sets.
+    ``keys`` are the names of keys that the configuration file sets; ``last`` is what counts where no policy is named.
     """
 
     at: int | None = None
@@ -21,3 +23,4 @@ class Options:
     ascii: bool = False
     demo: bool = False
     keys: Collection[str] = ()
+    last: Last = NOTHING

@@ -17,8 +17,10 @@ from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
 
-def hint(digits: str, *, demo: bool) -> str:
-    """What to press first; *digits* choose a policy."""
+def hint(digits: str, *, demo: bool, kept: str = "") -> str:
+    """What to press first; *digits* choose a policy, and *kept* are the settings that are as they were left."""
+    if kept:
+        return f"Settings as you left them: {kept}   backspace resets the selected one, ? lists all keys"
     if demo:
         return f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"
     return f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"

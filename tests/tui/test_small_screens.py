@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
+from textual.screen import Screen
 from textual.widgets import Button, Input
 
 import context_tui as ct
 from context_tui.errors import PlanError
+from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
+from context_tui.tui.controller import Controller, Refused
+from context_tui.tui.options import Options
 from context_tui.tui.picking import Listing
 from context_tui.tui.screens.dialogs import (
     Answer,
@@ -24,7 +28,9 @@ from context_tui.tui.screens.dialogs import (
     unchanged_prompt,
 )
 from context_tui.tui.screens.export import ExportScreen
+from context_tui.tui.screens.full_screens import FULL_SCREENS, screen_of
 from context_tui.tui.screens.help import HelpScreen
+from context_tui.tui.screens.inspector_keys import keys
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
@@ -146,11 +152,12 @@ async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, mon
         assert "cannot be shown" in drawn(app)
 
 
-async def test_no_problems_are_words_too() -> None:
-    app = Shell(ProblemsScreen(ct.from_messages([])))
-    async with app.run_test():
-        assert "No problems" in drawn(app)
-        assert "are listed here" in drawn(app)
+def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Session) -> None:
+    with pytest.raises(Refused, match="No problems: every record could be read"):
+        screen_of("problems", Controller(ct.from_messages([]), Options()))
+    for each in FULL_SCREENS:
+        assert isinstance(screen_of(each.name, Controller(broken, Options())), Screen)
+        assert each.name in {binding.id for binding in keys(POLICIES)}
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:

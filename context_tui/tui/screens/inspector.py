@@ -23,12 +23,14 @@ from textual.worker import Worker, WorkerState
 
 from context_tui.config import ConfigError, Saved, save_settings
 from context_tui.errors import Error
+from context_tui.last import Last
 from context_tui.looking import called_by
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import status
+from context_tui.tui.choices import to_keep, told
 from context_tui.tui.context_events import about
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.document import Subject
@@ -48,9 +50,9 @@ from context_tui.tui.screens.dialogs import (
     window_tokens,
 )
 from context_tui.tui.screens.filters import Choice, FilterScreen
+from context_tui.tui.screens.full_screens import screen_of
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
-from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.text import kind_word, line, plural
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
@@ -120,6 +122,11 @@ class InspectorScreen(Screen[None]):
         """What is shown."""
         return self.controller.view
 
+    @property
+    def chosen(self) -> Last:
+        """What is kept for the next time."""
+        return to_keep(self.view, breakdown=self.query_one(ContentSwitcher).current == "breakdown")
+
     def compose(self) -> ComposeResult:
         """Header, status, timeline with its map, detail, tuning, footer."""
         plain = self.options.ascii
@@ -133,7 +140,7 @@ class InspectorScreen(Screen[None]):
                     yield Minimap(id="minimap")
                 yield Legend(id="legend")
                 yield SearchBar(id="search")
-            with ContentSwitcher(initial="detail", id="side"):
+            with ContentSwitcher(initial="breakdown" if self.options.last.breakdown else "detail", id="side"):
                 yield Detail(id="detail")
                 yield BreakdownView(ascii=plain, id="breakdown")
         with Horizontal(id="tuning"):
@@ -164,13 +171,12 @@ class InspectorScreen(Screen[None]):
             self._focus_before = self.focused  # what is hidden loses it
         self.set_class(tiny, "-tiny")
         if not tiny:
-            self.call_after_refresh(self._keep_focus, self._focus_before)
-            self._focus_before = None
+            self.call_after_refresh(self._keep_focus)
 
-    def _keep_focus(self, before: Widget | None) -> None:
+    def _keep_focus(self) -> None:
         """What had the focus before has it; the timeline where there is no room for that."""
-        wanted = before or self.focused
-        (wanted if wanted in self.focus_chain else self.query_one(Timeline)).focus()
+        wanted, self._focus_before = self._focus_before or self.focused, None
+        self.set_focus(wanted if wanted in self.focus_chain else self.query_one(Timeline))
 
     @property
     def location(self) -> Location:
@@ -315,7 +321,8 @@ class InspectorScreen(Screen[None]):
             self.query_one(BreakdownView).show(view.context, sizes)
         fit, width = sizes.fit if sizes else None, self.size.width - 2
         text = status.notice(view, len(controller.listed), controller.points, fit, width, progress)
-        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo)
+        kept = "" if self.options.policy else told(view.params)
+        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept)
         hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 
@@ -707,12 +714,11 @@ class InspectorScreen(Screen[None]):
         panel = self.query_one(ParameterPanel)
         self.app.push_screen(HelpScreen([self, self.query_one(Timeline), panel.rows], notes=NOTES))
 
-    def action_problems(self) -> None:
-        """Show what could not be read."""
-        if self.view.session.facts.problems:
-            self.app.push_screen(ProblemsScreen(self.view.session))
-        else:
-            self.show_notification("No problems: every record could be read")
+    def action_full_screen(self, name: str) -> None:
+        """Open a view that takes the whole screen."""
+        screen = self.do(screen_of, name, self.controller)
+        if screen is not None:
+            self.app.push_screen(screen)
 
     def action_back(self) -> None:
         """Stop what is going on, or close what is open: one thing for each press."""

@@ -9,6 +9,7 @@ from textual.binding import Binding
 
 from context_tui.policies.base import Policy
 from context_tui.policies.registry import POLICIES
+from context_tui.tui.screens.full_screens import FULL_SCREENS
 from context_tui.tui.widgets.scoreboard import DIGITS
 from context_tui.tui.widgets.setting_rows import SettingRows
 from context_tui.tui.widgets.timeline import Timeline
@@ -104,7 +105,7 @@ _REST = [
     _key("o", "sort", "Sort", "sort", "Sort by size, or by place in the file"),
     _key("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
     _key("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
-    _key("p", "problems", "Problems", "problems", "List the records that could not be read"),
+    *(each.binding for each in FULL_SCREENS),
     _key("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
     _key("S", "save_settings", "Save settings", "save-settings", "Save the settings of the policy under a name"),
     _key("w", "window", "Window", "window", "Set the size of the context window"),

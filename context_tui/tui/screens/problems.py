@@ -13,6 +13,7 @@ from textual.widgets import Footer, Label
 from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
+from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 RAW_LENGTH = 4_000
@@ -39,14 +40,14 @@ class ProblemsScreen(ModalScreen[None]):
         """A heading with the count, and the problems."""
         count = len(self.session.facts.problems)
         yield Label(self._heading(count), id="problems-title", markup=False)
-        yield ReadingPane(self._parts() if count else [Part(NONE, "muted")], id="problems-list")
+        yield ReadingPane(self._parts(), id="problems-list")
         yield Footer(compact=True, show_command_palette=False)
 
     def _heading(self, count: int) -> str:
         records = len(self.session.facts.record_kind)
         name = visible(self.session.info.path.rpartition("/")[2] or "this session")
         of = f" of {records:,} records" if records else ""
-        return f"Problems: {count:,}{of} in {name}" if count else f"No problems in {name}"
+        return f"Problems: {count:,}{of} in {name}"
 
     def _parts(self) -> Iterator[Part]:
         for problem in self.session.facts.problems:
@@ -68,7 +69,12 @@ class ProblemsScreen(ModalScreen[None]):
         self.query_one(ReadingPane).jump("heading", step)
 
 
-NONE = """\
-Every record of this session is part of a message or a metadata record.
+def screen_of(controller: Controller) -> ProblemsScreen:
+    """The problems of the session on screen.
 
-Records that cannot be read or understood are listed here, each with its place and text."""
+    Raises:
+        Refused: there are none.
+    """
+    if not controller.view.session.facts.problems:
+        raise Refused("No problems: every record could be read")
+    return ProblemsScreen(controller.view.session)

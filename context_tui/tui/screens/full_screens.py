@@ -1,0 +1,47 @@
+"""The views that take the whole screen: one line here, and a module of this folder that has ``screen_of``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from textual.binding import Binding
+from textual.screen import Screen
+
+from context_tui.tui.controller import Controller
+
+
+@dataclass(frozen=True)
+class FullScreen:
+    """One of them: the name of its module, and of its key in the configuration file; its keys, title and content."""
+
+    name: str
+    keys: str
+    title: str
+    about: str
+
+    @property
+    def binding(self) -> Binding:
+        """The inspector's key that opens it."""
+        action = f"full_screen('{self.name}')"
+        return Binding(self.keys, action, self.title, show=False, id=self.name, tooltip=self.about)
+
+
+FULL_SCREENS = [
+    FullScreen("problems", "p", "Problems", "List the records that could not be read"),
+]
+
+
+class _Module(Protocol):
+    def screen_of(self, controller: Controller) -> Screen[Any]: ...
+
+
+def screen_of(name: str, controller: Controller) -> Screen[Any]:
+    """The view of that name on what is on screen; its module is imported now.
+
+    Raises:
+        Refused: it has nothing to show.
+    """
+    module = cast("_Module", import_module(f"{__package__}.{name}"))
+    return module.screen_of(controller)

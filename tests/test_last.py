@@ -1,0 +1,103 @@
+"""What is kept between runs without being asked: the policy, its settings and the layout."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from benchmarks.pty import Terminal
+from context_tui.last import NOTHING, Last, keep_last, read_last, state_path
+from context_tui.policies.registry import DEFAULT
+from context_tui.tui.choices import chosen_last, to_keep, told
+from context_tui.tui.view import Location, View
+from tests.tui.fakes import until
+from tests.tui.inspecting import app, inspector, session, settled
+
+CHOSEN = Last("agent-sdk-prune", {"defect-microcompact": ("keep_recent_turns=1",)}, True)
+
+
+def test_what_was_kept_is_read_again_and_only_the_owner_may(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "state.json"
+    keep_last(CHOSEN, path)
+    assert read_last(path) == CHOSEN and [*path.parent.iterdir()] == [path]
+    keep_last(Last("manual"), path)
+    assert read_last(path) == Last("manual")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"policy": 3}', "\xff", "[" * 100_000, '{"policy": null}'])
+def test_what_is_no_state_is_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(text, encoding="latin-1")
+    assert read_last(path) == NOTHING
+    assert read_last(tmp_path / "none") == read_last(None) == read_last(tmp_path) == NOTHING
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    keep_last(CHOSEN, tmp_path / "file" / "state.json")
+    keep_last(CHOSEN, None)
+    assert [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
+def test_its_place_can_be_named_or_be_nowhere() -> None:
+    assert state_path({"CONTEXT_TUI_STATE": "/x/s.json"}) == Path("/x/s.json")
+    assert state_path({"CONTEXT_TUI_STATE": ""}) is None
+    assert str(state_path({})).endswith(os.path.join("context-tui", "state.json"))
+
+
+def test_what_is_not_known_or_valid_any_more_is_left_out() -> None:
+    settings = {
+        "defect-microcompact": ("keep_recent_turns=1",),
+        "defect-compact": ("threshold=never",),
+        "agent-sdk-prune": ("keep_recent_turns=1",),
+        "another": ("a=1",),
+    }
+    assert chosen_last(Last("another", settings)) == (DEFAULT, {"defect-microcompact": {"keep_recent_turns": 1}})
+    assert chosen_last(NOTHING) == (DEFAULT, {})
+
+
+def test_marks_of_one_session_are_not_kept() -> None:
+    view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1).cut_at(3)
+    assert to_keep(view, breakdown=False) == Last("manual", {"defect-microcompact": ("keep_recent_turns=1",)})
+    assert told(view.params).startswith("defect-microcompact.keep_recent_turns=1")
+    assert view.cursor == Location(0)
+
+
+async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
+    running = app(last=CHOSEN)
+    async with running.run_test(size=(160, 50)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        assert screen.view.policy == "agent-sdk-prune" and screen.chosen == CHOSEN
+        assert "as you left them: defect-microcompact.keep_recent_turns=1" in str(
+            screen.query_one("#status", Static).content
+        )
+        await pilot.press("1", "right", "b")
+        await pilot.press("q")
+        await until(pilot, lambda: not running.is_running)
+    assert running.last == Last("defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)})
+
+
+async def test_a_policy_that_was_named_counts_once() -> None:
+    running = app(last=CHOSEN, policy="defect-compact")
+    async with running.run_test(size=(160, 50)) as pilot:
+        await settled(pilot)
+        assert inspector(running).view.policy == "defect-compact" and not inspector(running).view.params
+        await pilot.press("q")
+    assert running.last == CHOSEN
+
+
+def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    argv = [sys.executable, "-m", "context_tui", "sample_sessions/coding-session.jsonl"]
+    for title in ("1 defect-microcompact", "4 agent-sdk-prune"):
+        with Terminal(argv, columns=160, rows=50, env={"CONTEXT_TUI_STATE": str(state)}) as terminal:
+            terminal.wait_for(title, 30)
+            terminal.settle()
+            terminal.quit("4q")
+            assert terminal.status == 0
+    assert read_last(state) == Last("agent-sdk-prune")

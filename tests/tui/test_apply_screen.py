@@ -15,6 +15,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
+from context_tui.compaction.next_request import size_now
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.summary_checks import Check
@@ -56,6 +57,22 @@ async def test_an_extract_is_made_at_once_and_sends_nothing() -> None:
     assert len(after) == 9
     assert after.origin == "defect-compact"
     assert len(app.first.session) == 48
+
+
+async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_large_it_is() -> None:
+    app = Shell(screen(kind="extract"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        pane = app.screen.query_one("#apply-summary")
+        shortly = str(pane.border_subtitle)
+        await pilot.press("e")
+        app.screen.query_one(TextArea).text += "\nand more of it" * 100
+        await pilot.press("escape")
+        told = str(pane.border_subtitle)
+        assert told.startswith("next request ~") and told != shortly
+        await pilot.press("a")
+        await until(pilot, lambda: app.answers)
+    assert told.endswith(f"→ ~{size_now(app.answers[0].context_at()).tokens:,}")
 
 
 async def test_nothing_is_sent_before_enter() -> None:

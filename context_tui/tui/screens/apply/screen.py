@@ -247,6 +247,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         """What stands on, in and below the pane of the summary."""
         pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
         checks.display = False
+        pane.border_subtitle = None
         if self.phase in (Phase.WRITING, Phase.EDITING):
             return
         if self.shown is None:
@@ -258,6 +259,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             pane.border_title = "summary"
             return
         pane.border_title = Content(sanitize_line(texts.written_by(self.shown)))
+        pane.border_subtitle = Content(texts.next_size(self.plan, self.shown.text))
         if self.prepared:
             checks.update(texts.check_lines(_checks(self.prepared, self.shown)))
             checks.display = True

@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.content import Content
 
+from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
 from context_tui.sanitize import sanitize, sanitize_line
@@ -20,6 +21,7 @@ from context_tui.tokens.measured import measured
 from context_tui.tui.drafts import Draft
 from context_tui.tui.text import plural, result_text
 from context_tui.tui.widgets.draw import choice_strip
+from context_tui.tui.widgets.outcome import sign
 from context_tui.tui.widgets.reading_pane import Part
 
 BLOCK_LENGTH = 4_000
@@ -99,6 +101,12 @@ def written_by(draft: Draft) -> str:
     changed = " · edited" if draft.edited else ""
     whole = "" if draft.is_whole else ", not whole"
     return f"draft {draft.number}{whole} · {draft.by} · {_tokens(draft.text)}{took}{changed}"
+
+
+def next_size(plan: Plan, summary: str) -> str:
+    """What the next request would be with a summary in place of what the plan drops."""
+    request = next_request(plan, summary)
+    return f"next request {sign(request)}{request.before:,} → ~{request.after:,}"
 
 
 def _tokens(text: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.compaction.plan import Plan
+from context_tui.policies.registry import DEFAULT
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.applied import applied
@@ -60,8 +61,10 @@ class Controller:
             session = session.with_window(options.window)
         at = None if options.at is None else max(options.at, 0)  # its message may not have been read yet
         self.options, self.revision = options, 0
-        policy, settings = (options.policy, options.settings) if options.policy else chosen_last(options.last)
-        self.view = View(session, at, policy, settings)
+        policy, settings = options.policy, options.settings
+        if not policy and not settings:
+            policy, settings = chosen_last(options.last)
+        self.view = View(session, at, policy or DEFAULT, settings)
         self.rows, self.search, self.computed = Rows(), Search(), Computed()
         self.reader, self.marker = Reader(session), Marker(self.view.context, None)
         self.listed: Sequence[int] = range(0)

@@ -119,5 +119,5 @@ _REST = [
         "Stop reading, close what is open, show all rows, or plan at the end again",
     ),
     _key("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a sub-agent's or a branch"),
-    _key("q", "leave", "Quit", "leave", "Quit; asks first if a result is not exported"),
+    _key("q", "leave", "quit", "leave", "Quit; asks first if a result is not exported", "q"),
 ]

@@ -279,11 +279,11 @@ async def test_a_click_on_the_sign_folds(tmp_path: Path) -> None:
 async def test_how_full_the_context_was_is_read_for_what_is_in_sight(tmp_path: Path) -> None:
     app = Shell(picker(family(tmp_path, 0)))
     async with app.run_test(size=(120, 24)) as pilot:
-        await until(pilot, lambda: "150.0k  75 %" in drawn(app))
+        await until(pilot, lambda: "150k  75 %" in drawn(app))
         line = next(line for line in drawn(app).splitlines() if "other" in line)
         assert "%" not in line, "what is not known is not guessed"
         await pilot.resize_terminal(60, 20)
-        await until(pilot, lambda: "75 %" in drawn(app) and "150.0k" not in drawn(app))
+        await until(pilot, lambda: "75 %" in drawn(app) and "150k" not in drawn(app))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 160])

@@ -24,7 +24,7 @@ from context_tui.discovery import Entry
 from context_tui.looking import Look
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.tui.picking import Item, Listing
-from context_tui.tui.widgets.draw import percent
+from context_tui.tui.widgets.draw import in_short, percent
 from context_tui.tui.widgets.row_paint import MORE, clip
 
 _UUID = re.compile(r"([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -259,7 +259,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         if item.outer:
             name = f"{INNER} #{name}"
         agent = (look.agent if look else "") or entry.agent or entry.info.format
-        share = f"{tokens_in_short(look.tokens)}" if look and look.tokens else ""
+        share = in_short(look.tokens) if look and look.tokens else ""
         full = share_used(look)
         if full is not None:
             used = percent(full)
@@ -341,14 +341,6 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return "now"
-
-
-def tokens_in_short(tokens: int) -> str:
-    """A number of tokens in at most six cells."""
-    for unit, digit in ((1_000_000, "M"), (1_000, "k")):
-        if tokens >= unit:
-            return f"{tokens / unit:.1f}{digit}"
-    return str(tokens)
 
 
 def share_used(look: Look | None) -> float | None:

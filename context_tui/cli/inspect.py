@@ -21,6 +21,7 @@ from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, Reco
 from context_tui.session.session import Session
 from context_tui.tokens.believed import believed
 from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.calibration import Calibration, Errors, calibrations
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
@@ -105,6 +106,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         ],
         "diagnosis": parts.diagnosis,
         "fit": _fit(fit) if fit else None,
+        "calibration": [_calibration(each) for each in calibrations(facts)],
     }
     if timeline:
         report["timeline"] = timeline_of(session, frozenset(context.order))
@@ -120,6 +122,35 @@ def _fit(fit: Fit) -> dict[str, Any]:
         "causes": [asdict(cause) for cause in fit.causes],
         "unexplained": fit.unexplained,
     }
+
+
+def _calibration(found: Calibration) -> dict[str, Any]:
+    """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
+    factors = asdict(found.factors)
+    return {
+        "model": found.model or None,
+        "requests": found.requests,
+        "factors": {name: round(factors[name], 3) if factors[name] is not None else None for name in _FACTORS},
+        "error": _errors(found.error),
+        "error_bytes4": _errors(found.error_bytes4),
+        "usable": found.usable,
+        "why": found.why or None,
+    }
+
+
+_FACTORS = {
+    "text": "text",
+    "thinking": "thinking",
+    "signature": "signatures",
+    "call": "calls",
+    "result": "results",
+    "each": "a request",
+    "image": "an image",
+}
+
+
+def _errors(errors: Errors | None) -> dict[str, float] | None:
+    return {"median": round(errors.median, 4), "p95": round(errors.p95, 4)} if errors else None
 
 
 def _drops(session: Session, at: int) -> list[dict[str, Any]]:
@@ -243,6 +274,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
     table("by category (estimated; not_in_file is recorded - estimated)", columns, categories)
     if not real:
         say(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
+    _show_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     table("by tool (estimated)", ("tool", "calls", "result tokens"), tools)
     reads = [
@@ -296,6 +328,28 @@ def show(session: Session, report: dict[str, Any]) -> None:
         ]
         columns = ("message", "turn", "role", "est. tokens", "recorded", *(f"believed by {name}" for name in believed))
         table("timeline", (*columns, "in context", "blocks"), rows)
+
+
+def _show_calibration(calibration: list[dict[str, Any]]) -> None:
+    """What each model makes of an estimated token, and how far sizes that it was not fitted on are off."""
+    usable = [each for each in calibration if each["usable"]]
+    rows: list[tuple[object, ...]] = [
+        (name, *(_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTORS.items()
+    ]
+    for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
+        rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
+    heads = ("", *(visible(each["model"] or "model unknown") for each in usable))
+    title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
+    table(title, heads, rows if usable else [])
+    for each in calibration:
+        if not each["usable"]:
+            say(f"  not calibrated: {visible(each['model'] or 'model unknown')}: {each['why']}")
+
+
+def _factor(value: float | None, name: str) -> str:
+    if value is None:
+        return "none seen"
+    return f"{value:.0f} tokens" if name in ("each", "image") else f"{value:.2f}"
 
 
 def _recorded_cell(entry: dict[str, Any]) -> object:

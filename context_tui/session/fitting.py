@@ -66,6 +66,10 @@ class Content:
     turns: int = 0
 
 
+PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
+"""What is typical, for a session that says too little."""
+
+
 def known_by(facts: Facts, message: int) -> int:
     """The first block of *message*: what was in the recording by then are the rows below it."""
     first = facts.first_block[message]

@@ -1,0 +1,109 @@
+"""How many tokens each model makes of what is in the file, fitted on recorded sizes, and how good that is.
+
+The factors are those of :mod:`context_tui.session.fitting`. Their error is measured on requests that they were not
+fitted on: fitted on the first half of a model's requests, the sizes of the second half are predicted from the first of
+them on, by what was appended. Where a context begins anew, shrinks or is cleared, or another model takes over, the
+prediction begins again at the recorded size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from context_tui.session.drops import find_drops
+from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.facts import Facts
+from context_tui.session.fitting import PRIOR, Factors, content_of, fit, known_by
+
+LEAST_REQUESTS = 12
+"""Requests of a model from which on half of them are predicted."""
+GOOD = 0.05
+"""Median error up to which a calibration is called usable."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How far predicted sizes of requests were off, as shares of the recorded ones."""
+
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What one model makes of the file's content.
+
+    Attributes:
+        model: its name; empty where none is recorded.
+        requests: how many of its requests recorded a size.
+        factors: recorded tokens per estimated token (``bytes/4``), from all of them; typical ones where not ``usable``.
+        error: of sizes predicted by factors from the first half, over the second; None where that was not possible.
+        error_bytes4: of the same sizes predicted by ``bytes/4``.
+        usable: whether the factors can be relied on.
+        why: why not, in words; empty where they can.
+    """
+
+    model: str
+    requests: int
+    factors: Factors
+    error: Errors | None
+    error_bytes4: Errors | None
+    usable: bool
+    why: str
+
+
+def calibrations(facts: Facts) -> list[Calibration]:
+    """One for each model of a session that recorded sizes, in order of first use."""
+    find_drops(facts)
+    rows: dict[int, list[int]] = {}
+    for row, model in enumerate(facts.request_model):
+        if facts.requests[row].context:
+            rows.setdefault(model, []).append(row)
+    return [_calibration(facts, model, found) for model, found in rows.items()]
+
+
+def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
+    name = facts.models[model] if model >= 0 else ""
+    factors, half = fit(facts, rows[-1] + 1), len(rows) // 2
+    tested = fit(facts, rows[half - 1] + 1) if len(rows) >= LEAST_REQUESTS else None
+    error, plain = _errors(facts, rows[half:], tested) if tested else (None, None)
+    why = ""
+    if len(rows) < LEAST_REQUESTS:
+        why = f"only {len(rows)} of its requests recorded a size; {LEAST_REQUESTS} are needed"
+    elif factors is None or error is None:
+        why = "the recorded sizes do not grow steadily with what is in the file"
+    elif error.median > GOOD:
+        why = f"half of the sizes it predicts are more than {error.median:.0%} off"
+    return Calibration(name, len(rows), factors if factors and not why else PRIOR, error, plain, not why, why)
+
+
+def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | None, Errors | None]:
+    """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
+    off, plain = list[float](), list[float]()
+    drops = {drop.message for drop in facts.drops}
+    fitted = estimated = 0.0
+    last = -1
+    for row in rows:
+        at, recorded = facts.request_message[row], facts.requests[row].context
+        before = facts.request_message[row - 1]
+        appended = (
+            last == row - 1
+            and at not in drops
+            and before >= epoch_at(facts, at).start
+            and last_rewrite(facts, at) <= before
+        )
+        last = row
+        if not appended:
+            fitted = estimated = float(recorded)
+            continue
+        content = content_of(facts, range(before, at), known_by(facts, at))
+        fitted += factors.of(content) + factors.each + (factors.image or 0.0) * content.images
+        estimated += sum(content.tokens)
+        off.append(abs(fitted - recorded) / recorded)
+        plain.append(abs(estimated - recorded) / recorded)
+    return _summary(off), _summary(plain)
+
+
+def _summary(off: list[float]) -> Errors | None:
+    return Errors(median(off), sorted(off)[int(len(off) * 0.95)]) if off else None

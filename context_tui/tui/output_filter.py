@@ -14,23 +14,8 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
-from context_tui.tui.readable import DRAWN, Readable
-
-ASCII = str.maketrans(
-    {
-        **dict.fromkeys(DRAWN, "+"),
-        **dict(zip("▁▂▃▄▅▆▇█", ".:-=+*##", strict=True)),
-        **dict(zip("▏▎▍▌▋▊▉", "_.::==#", strict=True)),
-        **dict(zip("░▒▓▔▀▐▕", ".:%-#||", strict=True)),
-        **dict(zip("─━│┃┊┆╎┈╌═║", "-=|||||.-=|", strict=True)),
-        **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
-        **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
-        **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
-        **dict.fromkeys(map(chr, range(0x2400, 0x2440)), "?"),  # control pictures, which stand for what is not shown
-        "🔎": "/ ",
-    }
-)
-"""What is drawn in place of our characters where only ASCII is wanted: a cell for a cell, so that lines keep widths."""
+from context_tui.tui.glyphs import ASCII
+from context_tui.tui.readable import Readable
 
 _HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _NO_STYLE = Style.null()

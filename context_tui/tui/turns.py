@@ -129,15 +129,15 @@ class Turns:
     def _fates(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[Fate]:
         """What becomes of a turn: of its messages, then of the results and other blocks in those that stay."""
         of, asked = sum(map(len, positions)), plan.summarised or ()
-        gone = [part for each in positions for part in _parts(plan.dropped, each)]
-        summarised = sum(len(part) for each in gone for part in _parts(asked, each))
+        gone = [part for each in positions for part in overlaps(plan.dropped, each)]
+        summarised = sum(len(part) for each in gone for part in overlaps(asked, each))
         for action, count in (("summarise", summarised), ("drop", sum(map(len, gone)) - summarised)):
             if count:
                 yield Fate(PAST[action], VERBS[action], count, of, "message")
         if not plan.changes:
             return
         results, rows = measured(plan.context).results, list[int]()
-        for position in (each for every in positions for each in _rest(every, gone)):
+        for position in (each for every in positions for each in left_of(every, gone)):
             first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
             rows += results.block[first:stop]
         yield from _counted(plan, [row for row in rows if row in plan.changes], len(rows), "result")
@@ -168,7 +168,7 @@ def _counted(plan: Plan, changed: list[int], of: int, what: str) -> list[Fate]:
     return [Fate(PAST[action], VERBS[action], count, of, what) for action, count in actions.most_common()]
 
 
-def _parts(ranges: Sequence[range], of: range) -> Iterator[range]:
+def overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
     """The parts of a range that lie in ranges, which are in order."""
     first = bisect_right(ranges, of.start, key=lambda each: each.stop)
     for each in islice(ranges, first, None):
@@ -177,17 +177,17 @@ def _parts(ranges: Sequence[range], of: range) -> Iterator[range]:
         yield range(max(each.start, of.start), min(each.stop, of.stop))
 
 
-def _rest(of: range, gone: Sequence[range]) -> Iterator[range]:
+def left_of(of: range, gone: Sequence[range]) -> Iterator[range]:
     """What is left of a range without parts of it, which are in order."""
     start = of.start
-    for each in _parts(gone, of):
+    for each in overlaps(gone, of):
         yield range(start, each.start)
         start = each.stop
     yield range(start, of.stop)
 
 
 @once
-def _order(context: Context) -> Spans:
+def spans_of(context: Context) -> Spans:
     """The messages of a context as ranges."""
     return Spans(context.order) if isinstance(context.order, range) else Spans.of(context.order)
 
@@ -195,7 +195,7 @@ def _order(context: Context) -> Spans:
 def _positions(context: Context, messages: range) -> list[range]:
     """Where some messages that follow each other stand in a context."""
     found, before = [], 0
-    for each in _order(context).ranges:
+    for each in spans_of(context).ranges:
         start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
         if start < stop:
             found.append(range(before + start - each.start, before + stop - each.start))

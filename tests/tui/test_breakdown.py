@@ -99,9 +99,9 @@ def test_an_empty_context_has_words() -> None:
     }
 
 
-@given(st.sampled_from(rows_of(CONTEXT, SIZES)), st.integers(24, 200), st.booleans(), st.booleans())
-def test_rows_have_the_width(row: Row, width: int, here: bool, ascii: bool) -> None:
-    assert cells(row_line(row, width, here, ascii)) == width
+@given(st.sampled_from(rows_of(CONTEXT, SIZES)), st.integers(24, 200), st.booleans())
+def test_rows_have_the_width(row: Row, width: int, here: bool) -> None:
+    assert cells(row_line(row, width, here)) == width
 
 
 async def test_rows_filter_and_go() -> None:

@@ -67,7 +67,7 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
         await pilot.press("Z")
         await settled(pilot)
         assert timeline(screen).count == 6 and screen.location == Location(8, HEAD)
-        assert [line.split()[-9:-7] for line in left(pilot)[:6]] and "folded turn" in drawn(running)
+        assert [line.split()[-9:-7] for line in left(pilot)[:6]] and "▸ z opens" in drawn(running)
         await pilot.press("down", "z")
         assert screen.location == Location(16, HEAD) and timeline(screen).count > 6
         await pilot.press("Z")
@@ -164,21 +164,35 @@ async def test_the_map_shows_what_the_lines_in_sight_stand_for() -> None:
         assert screen.location.message > 300
 
 
-async def test_only_the_marks_in_sight_are_explained_where_there_is_room() -> None:
+async def test_the_legend_is_of_the_whole_context_and_of_the_signs_in_sight() -> None:
     running = app(session(40, compacted=True))
-    async with running.run_test(size=WIDE) as pilot:
+    async with running.run_test(size=(180, 50)) as pilot:
         await settled(pilot)
         legend = inspector(running).query_one(Legend)
-        assert legend.shown == ("protected", "open", "bar") and "= kept as recent" in drawn(running)
-        await pilot.press("home")
+        assert legend.shown == ("protected", "before", "map", "open", "bar")
+        assert "= kept as recent: 33 rows  < not in this context: 296 messages" in drawn(running)
+        assert "est. tokens ━━━━━━━━ map" in drawn(running)
+        await pilot.press("home", "Z")
         await settled(pilot)
-        assert legend.shown == ("before", "open", "bar") and "< not in this context" in drawn(running)
-        await pilot.resize_terminal(80, 24)
+        assert legend.shown == ("protected", "before", "map", "folded", "bar") and "z opens it" in drawn(running)
+        for size, there in (((80, 24), True), ((80, 20), False)):
+            await pilot.resize_terminal(*size)
+            await settled(pilot)
+            assert ("< not in this context" in drawn(running)) == bool(legend.region) == there
+
+
+async def test_what_would_go_is_told_where_none_of_it_is_in_sight() -> None:
+    running = app(session(20))
+    async with running.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert not legend.region and "not in this context" not in drawn(running)
-        await pilot.resize_terminal(80, 34)
+        screen = inspector(running)
+        assert "cleared" not in timeline(screen).looks_in_sight()
+        number = len(screen.view.plan.changes)  # type: ignore[union-attr]
+        assert f"- would be cleared: {number} results, #4 to #134" in drawn(running)
+        await screen.run_action("apply")
+        await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
-        assert "< not in this context" in drawn(running)
+        assert f"- cleared: {number} results, #4 to #134" in drawn(running)
 
 
 async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> None:

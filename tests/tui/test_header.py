@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.compaction.next_request import size_now
-from context_tui.session.facts import MessageFlag, Problem
+from context_tui.session.facts import Compaction, MessageFlag, Problem
+from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.session.spans import Spans
 from context_tui.session.window import Window
+from context_tui.tokens.believed import Believed
 from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.fit import fit_at
 from context_tui.tokens.recorded import not_in_file
+from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
+from context_tui.tui.glyphs import ASCII
+from context_tui.tui.widgets.composition import FREE, LOOKS, REST, parts_line, parts_of
 from context_tui.tui.widgets.draw import cells
-from context_tui.tui.widgets.gauge import LOOKS, Level, gauge, numbers, segments
-from context_tui.tui.widgets.header import Counts, HeaderBar, file_text, within_text
+from context_tui.tui.widgets.gauge import Level, gauge, numbers
+from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.recorded_line import (
     EPOCH,
     FALL,
@@ -26,11 +31,14 @@ from context_tui.tui.widgets.recorded_line import (
     Gap,
     Recorded,
     columns,
-    first_at,
+    crossings,
+    legends,
     line,
+    over_words,
     recorded_of,
     request_at,
 )
+from tests.tui.inspecting import session
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
@@ -42,19 +50,25 @@ class Header(Alone):
     """The header of a session as of a message."""
 
     def __init__(
-        self, session: Session = SESSION, at: int | None = None, theme: str = "textual-dark", ascii: bool = False
+        self,
+        session: Session = SESSION,
+        at: int | None = None,
+        theme: str = "textual-dark",
+        ascii: bool = False,
+        height: int = 4,
     ) -> None:
         self.header = HeaderBar(ascii=ascii)
         super().__init__(self.header, theme)
-        self.session, self.at = session, at
+        self.session, self.at, self.height = session, at, height
         self.jumps: list[int] = []
 
     def on_mount(self) -> None:
         """Show it."""
         super().on_mount()
+        self.header.styles.height = self.height
         context = self.session.context_at(self.at)
         parts = breakdown(context, not_in_file(context)).by_category
-        self.header.show(self.session, context, parts, fit=fit_at(self.session, context))
+        self.header.show(self.session, context, parts)
 
     @on(HeaderBar.Jumped)
     def jumped(self, event: HeaderBar.Jumped) -> None:
@@ -96,9 +110,19 @@ def test_dips_survive_downsampling() -> None:
     assert min(values) == 1_000 and max(values) == 100_000
 
 
-def test_ticks_name_the_message_that_first_reached_them() -> None:
-    assert first_at(Recorded([10, 70, 50, 90], [1, 3, 5, 7], ()), 100) == {60: 3, 70: 3, 85: 7}
-    assert first_at(Recorded([10], [1], ()), 100) == {60: None, 70: None, 85: None}
+def test_thresholds_are_told_by_where_they_were_crossed() -> None:
+    grown = Recorded([10, 70, 50, 90], [1, 3, 5, 7], ())
+    assert crossings(grown, 100, 9) == {60: (7, True), 70: (7, True), 85: (7, True)}
+    assert over_words(grown, 100, 9, False) == "over 60 % since #7"
+    assert crossings(grown, 100, 6) == {60: (3, False), 70: (3, False)}
+    assert over_words(grown, 100, 6, True) == "first over 60 % of the window at #3, first over 70 % at #3"
+    assert crossings(grown, 100, 2) == {} and over_words(grown, 100, 2, True) == "never over 60 %"
+
+
+def test_what_the_signs_of_the_line_are_is_said_where_they_occur() -> None:
+    first, *_ = legends(Recorded([10, 70], [1, 3], [Gap(1, 2, FALL)]), 100, 3)
+    said = "".join(text for text, _ in first[1])
+    assert said.endswith("▾ drop   ◆ here") and "new context" not in said
 
 
 def test_epochs_come_from_the_recorded_compactions() -> None:
@@ -109,60 +133,121 @@ def test_epochs_come_from_the_recorded_compactions() -> None:
 
 
 PARTS = st.dictionaries(st.sampled_from(sorted(LOOKS)), st.integers(0, 100_000))
+SIZES = st.builds(Believed, st.none() | st.integers(0, 300_000), st.integers(0, 300_000))
 
 
-@given(PARTS, st.integers(0, 100))
-def test_segments_add_up(parts: dict[str, int], width: int) -> None:
-    assert sum(size for _, size in segments(parts, width)) == (width if sum(parts.values()) else 0)
+@given(PARTS, st.integers(0, 900_000))
+def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) -> None:
+    assert sum(part.tokens for part in parts_of(by_category, size)) == size
 
 
-@given(PARTS, st.none() | st.integers(0, 300_000), st.integers(1, 120), st.booleans())
-def test_the_gauge_has_its_width(parts: dict[str, int], recorded: int | None, width: int, ascii: bool) -> None:
-    level = Level(recorded, sum(parts.values()), None, Window(200_000, "file"))
-    assert cells(gauge(level, parts, width, ascii)) == width
-    assert cells(gauge(level, None, width, ascii)) == width
+def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> None:
+    patterns = [part.pattern for part in parts_of(dict.fromkeys(LOOKS, 1), 1_000)] + [FREE, REST]
+    assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII) for each in patterns}) == 12
 
 
-@pytest.mark.parametrize("detail", range(4))
-def test_every_number_says_what_it_is(detail: int) -> None:
-    recorded = "".join(text for text, _ in numbers(Level(131_204, 118_900, 14_300, Window(200_000, "file")), detail))
-    assert recorded.startswith("131,204 of 200,000 recorded")
-    assert ("not in file 14,300" in recorded) == (detail <= 1)
-    assert detail == 3 or "est. 118,900" in recorded or "estimated 118,900" in recorded
-    unknown = "".join(text for text, _ in numbers(Level(None, 118_900, None, Window(200_000, "file")), detail))
-    assert unknown.startswith(("est. 118,900 of 200,000", "estimated 118,900 of 200,000"))
-    assert detail == 3 or "rec" in unknown
+@given(PARTS, SIZES, st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
+def test_the_gauge_has_its_width(by_category: dict[str, int], size: Believed, width: int, window: int) -> None:
+    level = Level(size, Window(window, "file"))
+    assert cells(gauge(level, parts_of(by_category, size.tokens), width)) == width
+    assert cells(gauge(level, None, width)) == width
+
+
+def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
+    parts = parts_of({"tool_result": 30_000, "user": 10_000}, 40_000)
+    half = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(80_000, "file")), parts, 40))
+    assert half.count("█") == 5 and half[:20].endswith("▒") and half[20:] == "···· 40.0k free ····"
+    little = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(1_000_000, "file")), parts, 80))
+    assert little.startswith("████ user ████▒") and little.endswith("▒ 960k free, not to scale")
+    narrow = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(1_000_000, "file")), parts, 40))
+    assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
+
+
+@given(PARTS, st.integers(0, 900_000), st.integers(20, 200))
+def test_what_there_is_no_room_to_name_is_told_as_the_rest(by_category: dict[str, int], size: int, width: int) -> None:
+    parts = parts_of(by_category, size)
+    told = "".join(text for text, _ in parts_line(parts, 1_000, width))
+    for part in parts:
+        assert part.words in told or "missed" in told or "rest " in told
+
+
+def test_the_parts_are_named_with_their_tokens() -> None:
+    parts = parts_of({"not_in_file": 5_000, "system": 1_000, "tool_result": 36_000, "user": 400}, 45_000)
+    said = ["".join(text for text, _ in parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
+    wide = ("system+tools 6.0k", "user 400", "results 36.0k", "missed by the estimates 2.6k", "free 7.1k")
+    assert said[0].startswith("estimated parts:") and all(words in said[0] for words in wide)
+    assert said[1] == "est. ▞system+tools 6.0k █user 400 ▒results 36.0k ?missed 2.6k ·free 7.1k"
+    assert said[2] == "est. ▒results 36.0k …rest 9.0k"
+    over = "".join(text for text, _ in parts_line(parts_of({"image": 9_000}, 8_000), 0, 80))
+    assert "images 9.0k" in over and "overestimated −1.0k" in over
+
+
+def words_of(level: Level) -> list[str]:
+    """What is said of a level, in fewer and fewer words."""
+    return ["".join(text for text, _ in runs) for runs in numbers(level)]
+
+
+def test_every_number_says_what_it_is() -> None:
+    window = Window(200_000, "file")
+    assert words_of(Level(Believed(131_204, 320), window, 41)) == [
+        "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded at #41 + est. 320 since",
+        "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded + est. 320",
+        "Now ~131,524 of 200,000 tokens (66 %)",
+        "Now ~131,524 of 200,000 (66 %)",
+    ]
+    assert words_of(Level(Believed(131_204, 0), window, 41))[0] == (
+        "Now 131,204 of 200,000 tokens (66 %), recorded at #41"
+    )
+    unknown = words_of(Level(Believed(None, 118_900), window))
+    assert unknown[0] == "Now ~118,900 of 200,000 tokens (59 %), all estimated: no size recorded here"
+    assert all("est" in words for words in unknown)
 
 
 def test_more_than_the_window_is_said() -> None:
-    level = Level(150_000, 100_000, None, Window(128_000, "given"))
-    assert "over" in "".join(text for text, _ in numbers(level, 3))
+    assert all("over" in words for words in words_of(Level(Believed(150_000, 0), Window(128_000, "given"))))
 
 
+@pytest.mark.parametrize("height", [1, 2, 3, 4])
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 160])
 @pytest.mark.parametrize("at", [None, 0, 301])
-async def test_three_lines_that_fit(width: int, at: int | None) -> None:
-    app = Header(at=at)
-    async with app.run_test(size=(width, 4)):
+async def test_the_lines_fit_and_go_by_what_matters_least(width: int, height: int, at: int | None) -> None:
+    app = Header(at=at, height=height)
+    async with app.run_test(size=(width, 6)):
         lines = app.header.render().plain.split("\n")
-        assert len(lines) == 3 and all(cells([(each, "")]) <= width - 2 for each in lines)
+        assert len(lines) == max(height, 2) and all(cells([(each, "")]) <= width - 2 for each in lines)
         if width >= 40:
             assert ("at the end" if at is None else f"before #{at}") in lines[0]
-            assert "recorded" in lines[1] and ("recorded" in lines[2] or at == 0)
+            assert ("Recorded" in lines[1]) == (height == 4)
+            assert lines[2 if height == 4 else 1].startswith("Now ~")
+            assert height < 3 or lines[-1].startswith("est")
 
 
-def test_counts_say_what_is_in_the_context_and_what_the_file_holds_besides() -> None:
+def test_counts_say_what_is_in_the_context_of_what_the_file_holds() -> None:
     here = Counts(44, 1)
-    assert [within_text(here, room) for room in (40, 30, 10, 0)] == [
+    assert [within_text(here, 44, 1, room) for room in (40, 30, 10, 0)] == [
         "in context: 44 messages, 1 turn",
         "in context: 44 messages",
         "44 messages",
         "44 messages",
     ]
-    assert file_text(here, here, 160) == ""
-    assert file_text(here, Counts(36_500, 2_075), 160) == "(file: 36,500 messages, 2,075 turns)"
-    assert file_text(here, Counts(36_500, 2_075), 100) == "(file: 2,075 turns)"
-    assert file_text(here, Counts(90, 1), 100) == "(file: 90 messages)"
+    assert within_text(here, 36_500, 2_075, 80) == "in context: 44 of 36,500 messages, 1 of 2,075 turns"
+    some = Counts(44, 1, (7,))
+    assert within_text(some, 90, 9, 80) == "in context: 44 of 90 messages, 1 of 9 turns + part of turn 7"
+    assert within_text(some, 90, 9, 50) == "in context: 44 of 90 messages, 1 of 9 turns"
+    assert within_text(Counts(44, 1, (2, 7)), 90, 9, 80).endswith(" + part of 2 more")
+
+
+def test_a_turn_of_which_a_compaction_left_the_end_is_told() -> None:
+    made = session(6, 3)
+    made.facts.add_compaction(Compaction(19, "full", "auto", 120_000))
+    starts = turn_starts(made)
+    assert starts == list(range(0, 48, 8))
+    assert counts_of(made.context_at(None), starts) == Counts(29, 3, (3,))
+    assert counts_of(made.context_at(19), starts) == Counts(19, 3)
+    tail = Compaction(32, "full", "auto", 120_000, Spans(range(4, 6), range(12, 14), range(24, 32)))
+    made = session(6, 3)
+    made.facts.add_compaction(tail)
+    assert counts_of(made.context_at(None), starts)[1:] == (3, (1, 2))
 
 
 @pytest.mark.parametrize(("width", "more"), [(160, True), (80, False)])
@@ -172,11 +257,33 @@ async def test_the_counts_are_those_of_the_context_at_the_point(width: int, more
         turns = sum(1 for message in context.order if SESSION.facts.flags[message] & MessageFlag.TURN_START)
         assert len(context) < len(SESSION) and turns < SESSION.turns
         app = Header(at=at)
-        async with app.run_test(size=(width, 4)):
+        async with app.run_test(size=(width, 6)):
             top = app.header.render().plain.split("\n")[0]
-            assert (f"in context: {len(context)} messages, {turns} turn" in top) == more
-            assert f"{len(context)} messages" in top
-            assert (f"(file: {len(SESSION)} messages, {SESSION.turns} turns)" in top) == more
+            within = f"in context: {len(context)} of {len(SESSION)} messages, {turns} of {SESSION.turns} turns"
+            assert (within in top) == more and f"{len(context)} " in top
+
+
+async def test_while_it_is_read_nothing_is_said_that_is_not_known() -> None:
+    empty = from_messages([])
+    app = Header(empty)
+    async with app.run_test(size=(120, 6)) as pilot:
+        app.header.show(empty, empty.context_at(None), progress=0.0)
+        said = app.header.render().plain
+        assert "0 messages" not in said and "0 % read" in said.replace("0%", "0 %") and "Now" not in said
+        app.header.show_progress(0.36, 13_271)
+        await pilot.pause()
+        assert "13,271 messages so far" in app.header.render().plain
+        app.header.show(empty, empty.context_at(None))
+        assert "0 messages" in app.header.render().plain
+
+
+async def test_what_is_drawn_is_made_once() -> None:
+    app = Header()
+    async with app.run_test(size=(120, 6)) as pilot:
+        drawn = app.header.render()
+        assert app.header.render() is drawn
+        await pilot.resize_terminal(100, 6)
+        assert app.header.render() is not drawn
 
 
 async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() -> None:
@@ -185,7 +292,7 @@ async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() 
     app = Header(at=at)
     async with app.run_test(size=(160, 4)):
         assert size.recorded is None and (not_in_file(SESSION.context_at(at)) or 0) > 5_000
-        assert f"estimated {size.tokens:,} of " in app.header.render().plain
+        assert f"Now ~{size.tokens:,} of 1,000,000 tokens (1 %), all estimated" in app.header.render().plain
 
 
 async def test_a_guessed_window_is_said() -> None:
@@ -209,9 +316,10 @@ async def test_problems_are_counted() -> None:
 async def test_a_click_on_the_line_goes_there() -> None:
     app = Header()
     async with app.run_test(size=(120, 4)) as pilot:
-        await pilot.click(app.header, offset=(1, 1))
-        await pilot.click(app.header, offset=(20, 1))
-        await pilot.click(app.header, offset=(20, 2))
+        await pilot.click(app.header, offset=(3, 1))
+        await pilot.click(app.header, offset=(25, 1))
+        await pilot.click(app.header, offset=(45, 1))
+        await pilot.click(app.header, offset=(45, 2))
         assert len(app.jumps) == 2 and app.jumps[0] < app.jumps[1]
 
 
@@ -228,29 +336,29 @@ async def test_ascii_is_ascii(width: int) -> None:
     app = Header(at=301, ascii=True)
     async with app.run_test(size=(width, 4)):
         assert app.header.render().plain.isascii()
-        assert "RRRR" in app.header.render().plain
+        assert ":::" in app.header.render().plain
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:
-    """File and counts, recorded line with an epoch and ticks, gauge with a named part; numbers say what they are."""
-    assert snap_compare(Header(), terminal_size=(160, 3))
+    """File and counts, recorded line with its signs named, gauge, parts; numbers say what they are."""
+    assert snap_compare(Header(), terminal_size=(160, 4))
 
 
 def test_snapshot_point_80(snap_compare: Any) -> None:
     """As of a message: a mark on the line, what comes after it muted; light theme."""
-    assert snap_compare(Header(at=301, theme="textual-light"), terminal_size=(80, 3))
+    assert snap_compare(Header(at=301, theme="textual-light"), terminal_size=(80, 4))
 
 
 def test_snapshot_60(snap_compare: Any) -> None:
-    """Still all that matters."""
-    assert snap_compare(Header(), terminal_size=(60, 3))
+    """Still all that matters, in the three lines of a low screen."""
+    assert snap_compare(Header(height=3), terminal_size=(60, 3))
 
 
 def test_snapshot_ascii(snap_compare: Any) -> None:
-    """Letters name the parts of the gauge."""
-    assert snap_compare(Header(at=301, ascii=True), terminal_size=(120, 3))
+    """Each part of the gauge has a sign of its own."""
+    assert snap_compare(Header(at=301, ascii=True), terminal_size=(120, 4))
 
 
 def test_snapshot_nothing_recorded(snap_compare: Any) -> None:
     """Without usage: estimates, an assumed window, and words for it."""
-    assert snap_compare(Header(BARE), terminal_size=(120, 3))
+    assert snap_compare(Header(BARE), terminal_size=(120, 4))

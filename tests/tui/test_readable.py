@@ -16,7 +16,7 @@ from textual._border import BORDER_CHARS
 from textual.color import Color
 
 import context_tui
-from context_tui.tui.output_filter import ASCII
+from context_tui.tui.glyphs import ASCII
 from context_tui.tui.readable import DIM, TEXT, Readable, contrast
 from context_tui.tui.themes import DARK, few_colours, theme_for
 from tests.tui.cells import Cells

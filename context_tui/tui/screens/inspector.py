@@ -53,6 +53,7 @@ from context_tui.tui.screens.filters import Choice, FilterScreen
 from context_tui.tui.screens.full_screens import screen_of
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
+from context_tui.tui.tally import totals
 from context_tui.tui.text import kind_word, line, plural
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
@@ -221,7 +222,7 @@ class InspectorScreen(Screen[None]):
         timeline.grow(controller.rows, controller.reader, controller.listed)
         self.query_one(ColumnHeads).show("timeline", len(controller.rows.first))
         self.set_status(status.reading(read.session, read.progress))
-        self.query_one(HeaderBar).show_progress(read.progress)
+        self.query_one(HeaderBar).show_progress(read.progress, len(read.session))
         if self.query_one(Detail).location is None:
             self.draw_detail()
 
@@ -289,6 +290,7 @@ class InspectorScreen(Screen[None]):
         self.query_one(Scoreboard).show(score_rows(view.plan_of, view.trouble_of), "" if view.applied else view.policy)
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
+        self.query_one(Legend).show_totals(totals(rows, self.controller.marker))
         self._mark_in_sight()
         self.jobs.find_sizes(view)
         self.jobs.find_fires(view)
@@ -315,8 +317,8 @@ class InspectorScreen(Screen[None]):
         header = (view.context, sizes, view.session, progress)
         if header != self._header:
             self._header = header
-            parts, fit = (sizes.parts.by_category, sizes.fit) if sizes else (None, None)
-            self.query_one(HeaderBar).show(view.session, view.context, parts, fit=fit, progress=progress)
+            parts = sizes.parts.by_category if sizes else None
+            self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress)
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes)
         fit, width = sizes.fit if sizes else None, self.size.width - 2

@@ -19,8 +19,8 @@ from context_tui.session.facts import Kind
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
+from context_tui.tui.widgets.composition import LOOKS
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
-from context_tui.tui.widgets.gauge import LOOKS
 
 COUNT = 22
 RECORDED, SHORT, WIDE = 19, 12, 70
@@ -40,7 +40,7 @@ def _words(row: Row, width: int, call: str) -> str:
     return safe(call or row.text, width)
 
 
-def row_line(row: Row, width: int, here: bool, ascii: bool = False, call: str = "") -> list[Run]:
+def row_line(row: Row, width: int, here: bool, call: str = "") -> list[Run]:
     """A row in *width* cells: what it is, how often, tokens, share and a bar; counts and bar go when it is narrow.
 
     *call* is what a result answers, in a line, where that is known.
@@ -59,7 +59,7 @@ def row_line(row: Row, width: int, here: bool, ascii: bool = False, call: str = 
     runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
     runs += [(often, MUTED), *ends]
     if size:
-        glyph = (look.letter if ascii else look.shade) if look else "━"
+        glyph = look.pattern if look else "━"
         filled, rest = bar(row.bar, size, glyph, "·" if look else "─")
         runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
     return pad(runs, width)
@@ -169,7 +169,7 @@ class BreakdownView(ScrollView, can_focus=True):
         if number >= len(self.rows) or not width:
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
-        runs = row_line(self.rows[number], width, here, self.ascii, self._call(self.rows[number]))
+        runs = row_line(self.rows[number], width, here, self._call(self.rows[number]))
         drawn = content(on(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)

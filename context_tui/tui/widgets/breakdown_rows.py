@@ -16,7 +16,7 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.fit import Cause, Fit
 from context_tui.tokens.measured import measured
 from context_tui.tui.context_sizes import ContextSizes, off_text
-from context_tui.tui.widgets.gauge import LOOKS
+from context_tui.tui.widgets.composition import LOOKS
 
 OFFENDERS = 12
 

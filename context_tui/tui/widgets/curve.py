@@ -9,7 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from context_tui.policies.scales import number
-from context_tui.tui.widgets.draw import BOLD, HUE, LEVELS, MUTED, Run, cells, clip, content, pad
+from context_tui.tui.widgets.canvas import Canvas, eighths
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, clip, content
 
 FLAT = 0.02
 """The part of the largest value up to which differences are not drawn."""
@@ -25,7 +26,7 @@ def heights(tokens: Sequence[int], rows: int) -> list[int]:
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT:
         return [rows * 8] * len(tokens)
-    return [max(1, round(each * rows * 8 / high)) for each in tokens]
+    return [max(eighths(each, high, rows), 1) for each in tokens]
 
 
 def curve_lines(
@@ -39,40 +40,42 @@ def curve_lines(
         return [clip([(words, MUTED)], width)]
     numbers = [float(value) for value in values]
     here = nearest(numbers, float(current)) if current is not None else -1
-    rows, high, low = height - 1, f"{max(tokens):,}", f"{min(tokens):,}"
+    bottom, high, low = height - 2, f"{max(tokens):,}", f"{min(tokens):,}"
     label = len(high) + 1
     step = max(1, min(6, (width - label) // len(tokens)))
     shown = list(range(len(tokens)))
     if len(tokens) > width - label:
         shown = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
         here = min(range(len(shown)), key=lambda column: abs(shown[column] - here)) if here >= 0 else -1
-    tall = heights([tokens[index] for index in shown], rows)
-    lines: list[list[Run]] = []
-    for line in range(rows):
-        base = (rows - 1 - line) * 8
-        text = high if line == 0 else "0" if line == rows - 1 else ""
-        runs: list[Run] = [(text.rjust(label - 1) + " ", MUTED)]
-        for column, eighths in enumerate(tall):
-            glyph = LEVELS[min(eighths - base, 8) - 1] if eighths > base else " "
-            runs.append((glyph * step, f"bold {HUE}" if column == here else MUTED))
-        lines.append(clip(runs, width))
-    lines.append(_axis(values, current, label, step * len(shown), here * step + step // 2, width, f"~{low} to ~{high}"))
-    return lines
+    canvas = Canvas(width, height)
+    canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
+    canvas.write(0, 0, high, MUTED)
+    for column, tall in enumerate(heights([tokens[index] for index in shown], height - 1)):
+        style = f"bold {HUE}" if column == here else MUTED
+        canvas.column(label + column * step, bottom, tall, style, step)
+    _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, f"~{low} to ~{high}")
+    return canvas.lines()
 
 
-def _axis(values: Sequence[Any], current: Any, label: int, span: int, here: int, width: int, tokens: str) -> list[Run]:
+def _draw_axis(
+    canvas: Canvas, values: Sequence[Any], current: Any, label: int, span: int, here: int, tokens: str
+) -> None:
     """The ends of the range, and the current value under its bar; beside them what the bars are."""
     first, last = (
         number(value) if not isinstance(value, bool) else "on" if value else "off" for value in (values[0], values[-1])
     )
     mark = f"▲ {number(current) if not isinstance(current, bool) else 'on' if current else 'off'}" if here >= 0 else ""
-    at = max(0, min(here, span - len(mark)))
-    left = first if len(first) < at else ""
-    right = last if at + len(mark) + len(last) < span else ""
-    runs: list[Run] = [(" " * label, ""), (left.ljust(at), MUTED), (mark, f"{BOLD} {HUE}")]
-    runs = [*pad(runs, label + span - len(right)), (right, MUTED)]
+    at, y = max(0, min(here, span - len(mark))), canvas.height - 1
+    if len(first) < at:
+        canvas.write(label, y, first, MUTED)
+    canvas.write(label + at, y, mark, f"{BOLD} {HUE}")
+    end = max(span, at + len(mark))
+    if at + len(mark) + len(last) < span:
+        canvas.write(label + span - len(last), y, last, MUTED)
     units = (f"  next request {tokens}", "  next request", "")
-    return clip([*runs, (next(unit for unit in units if cells(runs) + len(unit) <= width or not unit), MUTED)], width)
+    canvas.write(
+        label + end, y, next(unit for unit in units if label + end + len(unit) <= canvas.width or not unit), MUTED
+    )
 
 
 class CurveView(Widget):

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from context_tui.sanitize import sanitize_line
-from context_tui.tui.output_filter import ASCII
+from context_tui.tui.glyphs import ASCII
 
 Run = tuple[str, str]
 """Text, and its style."""
@@ -22,7 +22,6 @@ HERE = "$block-cursor-blurred-background"
 """The ground of the row that is current."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
-LEVELS = "▁▂▃▄▅▆▇█"
 _WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 

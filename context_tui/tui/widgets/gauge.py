@@ -1,61 +1,42 @@
-"""The gauge of the window: how much of it is used, and by what.
+"""The gauge of the window: how much of it the next request takes, and of what.
 
-Pure. The bar is as long as the recorded size (the estimated one where nothing was recorded); its parts are the shares
-that the estimator finds, as recordings do not say what their tokens were for.
+Pure. The bar is to the scale of the window, or where little of that is used and there is room to say so, of what is
+used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from context_tui.session.window import Window
-from context_tui.tokens.fit import Fit
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, percent
-from context_tui.tui.widgets.recorded_line import TICKS
+from context_tui.tokens.believed import Believed
+from context_tui.tui.widgets.canvas import Canvas, split
+from context_tui.tui.widgets.composition import FREE, Part
+from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells, in_short, percent
 
-
-@dataclass(frozen=True)
-class Look:
-    """How a category is drawn: its name, also a short one, a shade unlike its neighbours', a letter, a colour."""
-
-    name: str
-    short: str
-    shade: str
-    letter: str
-    style: str
-
-
-LOOKS = {
-    "system": Look("system prompt", "system", "█", "S", "$text-secondary"),
-    "tools": Look("tool schemas", "tools", "▓", "D", "$text-secondary"),
-    "not_in_file": Look("not in the file", "not in file", "▒", "?", "$text-secondary"),
-    "summary": Look("summaries", "summary", "█", "Z", "$text-accent"),
-    "user": Look("user", "user", "▓", "U", GOOD),
-    "injected": Look("injected", "injected", "░", "i", GOOD),
-    "assistant": Look("assistant", "assistant", "█", "A", HUE),
-    "thinking": Look("thinking", "thinking", "░", "t", HUE),
-    "tool_use": Look("tool calls", "calls", "▓", "c", HUE),
-    "tool_result": Look("tool results", "results", "▒", "R", WARN),
-    "image": Look("images", "images", "█", "I", BAD),
-}
+ZOOM = 0.25
+"""The share of the window below which the bar is of what is used."""
+GAP = 3
 
 
 @dataclass(frozen=True)
 class Level:
-    """The sizes at a point: what was recorded (None: nothing), what is estimated, and what is not in the file."""
+    """The next request as things are: recorded of the last one, that ended at message ``at``, and estimated since."""
 
-    recorded: int | None
-    estimated: int
-    not_in_file: int | None
+    size: Believed
     window: Window
-    fit: Fit | None = None
-    ever: bool = True  # whether the session has any recorded usage
+    at: int = -1
 
     @property
-    def used(self) -> int:
-        """What the bar shows: what was recorded, else the estimate with what is not in the file."""
-        return self.estimated + (self.not_in_file or 0) if self.recorded is None else self.recorded
+    def share(self) -> float:
+        """The part of the window that it takes."""
+        return self.size.tokens / max(self.window.tokens, 1)
+
+    @property
+    def free(self) -> int:
+        """Tokens of the window that it leaves."""
+        return max(self.window.tokens - self.size.tokens, 0)
 
 
 def window_size(window: Window) -> str:
@@ -64,84 +45,66 @@ def window_size(window: Window) -> str:
     return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
 
 
-def segments(parts: Mapping[str, int], cells: int) -> list[tuple[str, int]]:
-    """Categories with their cells, which add up to *cells*; what is too small for a cell lends it to its neighbour."""
-    total = sum(parts.get(name, 0) for name in LOOKS)
-    found, done, drawn = [], 0, 0
-    for name in LOOKS:
-        done += parts.get(name, 0)
-        end = round(done * cells / total) if total else 0
-        if end > drawn:
-            found.append((name, end - drawn))
-        drawn = end
-    return found
+def gauge(level: Level, parts: Sequence[Part] | None, width: int) -> list[Run]:
+    """The bar in exactly *width* cells: the used part by *parts*, as far as these are known, and the free rest."""
+    used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
+    rest = f" {in_short(level.free)} free, not to scale" if 0 < level.share < ZOOM else ""
+    if len(rest) * 2 > width:
+        rest = ""
+    if rest:
+        used = width - len(rest)
+    canvas = Canvas(width)
+    canvas.write(0, 0, FREE * width, MUTED)
+    canvas.write(width - len(rest), 0, rest, MUTED)
+    if not parts:
+        canvas.write(0, 0, "█" * used, HUE)
+    shown = [part for part in parts or () if part.tokens > 0]
+    x = 0
+    for part, size in zip(shown, split([part.tokens for part in shown], used), strict=True):
+        canvas.write(x, 0, part.pattern * size, part.style)
+        _label(canvas, x, size, part.name, BOLD)
+        x += size
+    if not rest:
+        _label(canvas, used, width - used, f"{in_short(level.free)} free", MUTED)
+    return canvas.line()
 
 
-def gauge(level: Level, parts: Mapping[str, int] | None, width: int, ascii: bool = False) -> list[Run]:
-    """The bar in exactly *width* cells: used parts, the free rest, ticks where runtimes act."""
-    size = max(level.window.tokens, 1)
-    used = min(width, max(round(level.used * width / size), 1 if level.used else 0))
-    line: list[Run] = []
-    for name, cells in segments(parts, used) if parts else []:
-        look = LOOKS[name]
-        short = look.short
-        glyph = look.letter if ascii else look.shade
-        if cells >= len(short) + 6 and not ascii:
-            left = (cells - len(short) - 2) // 2
-            line += [(glyph, look.style)] * left
-            line += [(character, BOLD) for character in f" {short} "]
-            line += [(glyph, look.style)] * (cells - left - len(short) - 2)
-        else:
-            line += [(glyph, look.style)] * cells
-    line += [("█" if not ascii else "#", HUE)] * (used - len(line))
-    line += [("·", MUTED)] * (width - used)
-    for tick in TICKS:
-        cell = min(width - 1, round(tick * width / 100))
-        if line[cell][0] in "·█▓▒░" or ascii:
-            line[cell] = ("┊", WARN if cell >= used else BOLD)
-    return _joined(line)
+def _label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
+    """A name in the middle of so many cells, where some of them are left on both sides."""
+    if size >= len(name) + 6:
+        canvas.write(x + (size - len(name) - 2) // 2, 0, f" {name} ", style)
 
 
-def _joined(line: list[Run]) -> list[Run]:
-    """Neighbours of one style as one run."""
-    found: list[Run] = []
-    for text, style in line:
-        if found and found[-1][1] == style:
-            found[-1] = (found[-1][0] + text, style)
-        else:
-            found.append((text, style))
-    return found
+def numbers(level: Level) -> Iterator[list[Run]]:
+    """How full the window is, in fewer and fewer words; each number says what it is."""
+    recorded, since = level.size
+    over = level.share > 1
+    share = f"({percent(level.share)}{', over' if over else ''})"
+    mark = "~" if since else ""
+    size: list[Run] = [("Now ", BOLD), (f"{mark}{level.size.tokens:,}", f"bold {BAD}" if over else BOLD)]
+    whole: list[Run] = [*size, (f" of {level.window.tokens:,} tokens {share}", BAD if over else "")]
+    brief: list[Run] = [*size, (f" of {level.window.tokens:,} {share}", BAD if over else "")]
+    if recorded is None:
+        yield [*whole, (", all estimated: no size recorded here", MUTED)]
+        yield [*whole, (", all estimated", MUTED)]
+        yield [*whole, (", est.", MUTED)]
+        yield [*brief, (", est.", MUTED)]
+        return
+    at = f" at #{level.at:,}" if level.at >= 0 else ""
+    if since:
+        yield [*whole, (f": {recorded:,} recorded{at} + est. {since:,} since", MUTED)]
+        yield [*whole, (f": {recorded:,} recorded + est. {since:,}", MUTED)]
+    else:
+        yield [*whole, (f", recorded{at}", MUTED)]
+    yield whole
+    yield brief
 
 
-def numbers(level: Level, detail: int, others: bool = False, off: bool = True) -> list[Run]:
-    """What stands beside the bar, shorter with each *detail* from 0 to 3; it says of each number what it is.
-
-    Args:
-        others: also say which other sizes the window could have.
-        off: also say how far the estimate is off.
-    """
-    size = window_size(level.window) if others else f"{level.window.tokens:,}"
-    short = detail >= 2
-    if level.recorded is None:
-        estimate: list[Run] = [("estimated " if not short else "est. ", MUTED), (f"{level.used:,}", BOLD)]
-        estimate.append((f" of {size}", MUTED))
-        if level.not_in_file and not short:
-            estimate.append((f", {level.not_in_file:,} not in file", MUTED))
-        if detail < 3 and level.ever:
-            estimate.append(("   nothing recorded" if not short else "  none rec.", MUTED))
-        return estimate
-    over = level.recorded > level.window.tokens
-    runs: list[Run] = [(f"{level.recorded:,}", f"bold {BAD}" if over else BOLD), (f" of {size} recorded", MUTED)]
-    if over:
-        runs.append((", over", BAD))
-    if detail == 3:
-        return runs
-    if not short:
-        runs[1] = (f" of {size} recorded ({percent(level.recorded / max(level.window.tokens, 1))})", MUTED)
-    runs += [("   estimated " if not short else "  est. ", MUTED), (f"{level.estimated:,}", "")]
-    if off and level.fit and level.fit.far and detail <= 1:
-        side = "above" if level.fit.off > 0 else "below"
-        runs.append((f" ({percent(abs(level.fit.off))} {side} recorded)", WARN))
-    if level.not_in_file is not None and detail <= 1:
-        runs += [("   not in file ", MUTED), (f"{level.not_in_file:,}", "")]
-    return runs
+def gauge_line(level: Level, parts: Sequence[Part] | None, width: int, least: int) -> list[Run]:
+    """How full it is, and the bar, of *least* cells where that can be, in *width* cells."""
+    words, room = list[Run](), 0
+    for words in numbers(level):
+        room = width - cells(words) - GAP
+        if room >= least:
+            break
+    return [*words, (" " * GAP, ""), *gauge(level, parts, room)] if room > 0 else words

@@ -1,31 +1,31 @@
-"""The three lines at the top: what is open, what was recorded, and how full the window is."""
+"""The lines at the top: what is open, what was recorded, how full the window is, and of what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import NamedTuple
 
 from textual import events
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
+from context_tui.compaction.next_request import size_now
 from context_tui.sanitize import visible
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
-from context_tui.tokens.fit import Fit
-from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage
+from context_tui.tokens.recorded import last_request
+from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.text import plural
+from context_tui.tui.widgets.composition import Part, parts_line, parts_of
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
-from context_tui.tui.widgets.gauge import Level, gauge, numbers
-from context_tui.tui.widgets.recorded_line import Recorded, legend, line, recorded_of, request_at
+from context_tui.tui.widgets.gauge import Level, gauge_line
+from context_tui.tui.widgets.recorded_line import Recorded, recorded_line, recorded_of, request_at
 
-GAP, MIN_BAR = 3, 24
-WORDS = ((0, True, True), (0, False, True), (1, False, True), (1, False, False), (2, False, False), (3, False, False))
-"""What is said beside the bars, less and less: how short, whether other sizes of the window, and how far it is off."""
+LEAST = 24
+"""Cells of a bar below which words give way to it."""
 
 
 def window_text(window: Window, width: int) -> str:
@@ -35,41 +35,27 @@ def window_text(window: Window, width: int) -> str:
     return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
 
 
-class Counts(NamedTuple):
-    """How many messages and turns there are."""
-
-    messages: int
-    turns: int
-
-
-def within_text(here: Counts, room: int) -> str:
-    """How much is in the context, in *room* cells where that can be."""
-    messages, turns = plural(here.messages, "message"), plural(here.turns, "turn")
-    forms = (f"in context: {messages}, {turns}", f"in context: {messages}", messages)
-    return next((form for form in forms if len(form) <= room), messages)
-
-
-def file_text(here: Counts, file: Counts, width: int) -> str:
-    """What the file holds where that is not what is in the context; shorter on a line of few cells."""
-    named = zip(("message", "turn"), here, file, strict=True)
-    more = [plural(holds, what) for what, has, holds in named if has != holds]
-    return f"(file: {', '.join(more[-1:] if width < 120 else more)})" if more else ""
+def others_text(window: Window) -> str:
+    """The other sizes that the window of this model could have."""
+    others = " or ".join(f"{tokens:,}" for tokens in window.others)
+    return f"the window may be {others}: w sets it" if others and not window_text(window, 100) else ""
 
 
 def title_line(
     session: Session,
     window: Window,
     here: Counts,
-    file: Counts,
+    turns: int,
     requests: int,
     at: int,
     width: int,
     progress: float = 1.0,
+    read: int | None = None,
 ) -> list[Run]:
     """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
-    read of what is not read to its end.
+    read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
     """
-    info, facts, more = session.info, session.facts, file_text(here, file, width)
+    info, facts = session.info, session.facts
     name = visible(PurePath(info.path).name) or info.title or "session"
     named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
     problems = plural(len(facts.problems), "problem") if facts.problems else ""
@@ -77,25 +63,32 @@ def title_line(
     end: Run = ("at the end", "") if progress >= 1 else (f"{progress:.0%} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
     around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, point[0]) if text)
+    if read is None:
+        within = within_text(here, len(session), turns, width - around - 1)
+    else:
+        within = f"{plural(read, 'message')} so far" if read else ""
     ranks: list[tuple[int, Run]] = [
         (10, (named, BOLD)),
         (4, (f"compacted by {safe(session.origin, 24)}" if session.origin else "", GOOD)),
         (3, (safe(info.format, 24), MUTED)),
         (5, (safe(facts.model or "", 32), HUE)),
-        (7, (" " + within_text(here, width - around - 1), "")),
-        (6, (more, MUTED)),
+        (7, (" " + within, "")),
         (8, (problems, WARN)),
-        (2, (f"{plural(requests, 'request')}{' in the file' if more else ''}", MUTED)),
+        (2, (plural(requests, "request") if requests else "", MUTED)),
         (4, (plural(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
         (8, (guessed, WARN)),
+        (1, (others_text(window), MUTED)),
     ]
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
 class HeaderBar(Widget):
-    """File and counts, the recorded context over the session, and the gauge of the window."""
+    """File and counts, the recorded context over the session, the gauge of the window, and what it is full of.
 
-    DEFAULT_CSS = "HeaderBar { height: 3; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
+    Where it is less than four lines high, first the recorded context is left out, then the parts.
+    """
+
+    DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     class Jumped(Message):
         """The recorded line was clicked at the request that ended at ``message``."""
@@ -109,12 +102,15 @@ class HeaderBar(Widget):
         self.ascii = ascii
         self.session: Session | None = None
         self._recorded = Recorded((), ())
-        self._turns = 0
+        self._starts: list[int] = []
         self._here = Counts(0, 0)
         self._at = 0
         self._progress = 1.0
+        self._read: int | None = None
         self._level: Level | None = None
-        self._parts: Mapping[str, int] | None = None
+        self._parts: list[Part] | None = None
+        self._drawn: tuple[Size, Content] | None = None
+        self._columns = range(0)
 
     def show(
         self,
@@ -122,68 +118,67 @@ class HeaderBar(Widget):
         context: Context,
         parts: Mapping[str, int] | None = None,
         *,
-        fit: Fit | None = None,
         progress: float = 1.0,
     ) -> None:
         """Show a session at the point of *context*.
 
         Args:
             parts: ``Breakdown.by_category``, None while it is not known.
-            fit: ``fit_at`` of this point, None while it is not known.
             progress: the share of the file that has been read.
         """
         if session is not self.session:
             # Each of these looks at the whole session.
-            self.session, self._recorded, self._turns = session, recorded_of(session), session.turns
-        usage = recorded_usage(context)
-        self._at, self._parts, self._progress = context.at, parts, progress
-        self._here = Counts(len(context), len(measured(context).turn_starts))
-        self._level = Level(
-            usage.context if usage else None,
-            measured(context).total + in_file(session.facts),
-            not_in_file(context),
-            session.window_at(context.at),
-            fit,
-            bool(self._recorded.tokens),
-        )
-        self.refresh()
+            self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
+        size, row = size_now(context), last_request(context)
+        self._at, self._progress = context.at, progress
+        self._read = 0 if progress < 1 and not len(session) else None
+        self._here = counts_of(context, self._starts)
+        message = session.facts.request_message[row] if row >= 0 else -1
+        self._level = Level(size, session.window_at(context.at), message)
+        self._parts = None if parts is None else parts_of(parts, size.tokens)
+        self._draw_again()
 
-    def show_progress(self, progress: float) -> None:
+    def show_progress(self, progress: float, messages: int) -> None:
         """Say how much of the file has been read; the rest stays, as a look at the whole session takes its time."""
-        self._progress = progress
-        self.refresh()
+        self._progress, self._read = progress, messages
+        self._draw_again()
 
-    def _layout(self, level: Level, width: int) -> tuple[int, list[Run], list[Run]]:
-        """Cells of the bars, and the words beside the recorded line and beside the gauge: as long as there is room."""
-        found: tuple[int, list[Run], list[Run]] = (0, [], [])
-        for detail, others, off in WORDS:
-            beside_line = legend(self._recorded, level.window.tokens, detail)
-            beside = beside_line, numbers(level, detail, others, off)
-            found = (max(width - max(map(cells, beside)) - GAP, 0), *beside)
-            if found[0] >= max(MIN_BAR, width // 3):
-                break
-        return found
+    def _draw_again(self) -> None:
+        self._drawn = None
+        self.refresh()
 
     def render(self) -> Content:
-        """The three lines."""
-        session, level, width = self.session, self._level, self.content_size.width
+        """The lines; they are made once for what is shown in a size."""
+        if self._drawn is None or self._drawn[0] != self.content_size:
+            lines = self._lines(*self.content_size)
+            drawn = Content("\n").join(content(clip(runs, self.content_size.width), self.ascii) for runs in lines)
+            self._drawn = self.content_size, drawn
+        return self._drawn[1]
+
+    def _lines(self, width: int, height: int) -> list[list[Run]]:
+        session, level, parts = self.session, self._level, self._parts
         if session is None or level is None or not width:
-            return Content("")
-        size, beside_line, beside_gauge = self._layout(level, width)
-        file = Counts(len(session), self._turns)
-        requests = len(self._recorded.tokens)
-        top = title_line(session, level.window, self._here, file, requests, self._at, width, self._progress)
-        middle = line(self._recorded, size, level.window.tokens, self._at) if size else []
-        middle += [(" " * (size - cells(middle) + GAP), ""), *beside_line]
-        bottom = gauge(level, self._parts, size, self.ascii) if size else []
-        bottom += [(" " * GAP, ""), *beside_gauge]
-        return Content("\n").join(content(clip(runs, width), self.ascii) for runs in (top, middle, bottom))
+            return []
+        turns, requests = len(self._starts), len(self._recorded.tokens)
+        lines = [
+            title_line(session, level.window, self._here, turns, requests, self._at, width, self._progress, self._read)
+        ]
+        self._columns = range(0)
+        if self._read is not None:
+            return lines
+        least = max(LEAST, width // 3)
+        if height > 3:
+            drawn, self._columns = recorded_line(self._recorded, width, level.window.tokens, self._at, least)
+            lines.append(drawn)
+        lines.append(gauge_line(level, parts, width, least))
+        if height > 2 and parts:
+            lines.append(parts_line(parts, level.free, width))
+        return lines
 
     def on_click(self, event: events.Click) -> None:
         """Go to the request that was clicked."""
-        if self._level is None or event.y - self.gutter.top != 1:
-            return
-        size, *_ = self._layout(self._level, self.content_size.width)
-        message = request_at(self._recorded, size, self._at, event.x - self.gutter.left)
-        if message is not None:
-            self.post_message(self.Jumped(message))
+        cell = event.x - self.gutter.left
+        if event.y - self.gutter.top == 1 and cell in self._columns:
+            message = request_at(self._recorded, len(self._columns), self._at, cell - self._columns.start)
+            if message is not None:
+                self.post_message(self.Jumped(message))

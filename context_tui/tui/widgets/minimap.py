@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
@@ -19,10 +19,13 @@ from context_tui.compaction.verdicts import PAST
 from context_tui.tokens.measured import measured
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
+from context_tui.tui.widgets.canvas import Canvas, eighths
+from context_tui.tui.widgets.draw import Run
 
 SAMPLE = 4_000
 """Changes that are looked at: enough for a picture."""
-SHADES = " ▏▎▍▌▋▊▉█"
+WIDTH = 2
+"""Cells of a line; the widget is as wide."""
 _PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
@@ -66,6 +69,17 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
     return found
 
 
+def map_lines(found: Sequence[Stretch]) -> list[list[Run]]:
+    """Each stretch in two cells: the mark of what changes there, and how much stands there; styles are fates."""
+    most = max((stretch.tokens for stretch in found), default=0)
+    canvas = Canvas(WIDTH, len(found))
+    for y, stretch in enumerate(found):
+        look = "outside" if stretch.fate in ("before", "after") else stretch.fate
+        canvas.write(0, y, (" " if look == "outside" else GLYPHS[look]).ljust(WIDTH), look)
+        canvas.row(WIDTH - 1, y, eighths(stretch.tokens, most), look)
+    return canvas.lines()
+
+
 class Minimap(Widget):
     """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
 
@@ -80,18 +94,18 @@ class Minimap(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lines: list[Stretch] = []
+        self._stretches: list[Stretch] = []
+        self._lines: list[list[Run]] = []
         self._make: Callable[[int], list[Stretch]] = lambda lines: []
         self._window = range(0)
-        self._most = 1
+        self._styles: dict[str, Style] = {}
 
     def show(self, make: Callable[[int], list[Stretch]]) -> None:
         """Draw what *make* gives for a number of lines."""
         self._make = make
-        lines = make(self.size.height)
-        if lines != self._lines:
-            self._lines = lines
-            self._most = max((line.tokens for line in lines), default=0) or 1
+        found = make(self.size.height)
+        if found != self._stretches:
+            self._stretches, self._lines = found, map_lines(found)
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
@@ -107,20 +121,21 @@ class Minimap(Widget):
         """Draw for another height."""
         self.show(self._make)
 
+    def notify_style_update(self) -> None:
+        """Forget the old colours."""
+        self._styles.clear()
+        super().notify_style_update()
+
     def render_line(self, y: int) -> Strip:
         """One line."""
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
-        stretch = self._lines[y]
-        fate = "outside" if stretch.fate in ("before", "after") else stretch.fate
-        style = self.get_component_rich_style(f"minimap--{fate if fate in _PARTS else 'kept'}")
-        if y in self._window:
-            view = self.get_component_rich_style("minimap--view")
-            style += Style(bgcolor=view.bgcolor, reverse=view.reverse)
-        shade = SHADES[min(-(-stretch.tokens * (len(SHADES) - 1) // self._most), len(SHADES) - 1)]
-        mark = GLYPHS.get(stretch.fate, " ") if fate != "outside" else " "
-        return Strip([Segment(mark + shade, style)]).adjust_cell_length(width, style)
+        if not self._styles:
+            self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _PARTS}
+        view = self._styles["view"]
+        over = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
+        return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go there, and follow the mouse while it is held."""

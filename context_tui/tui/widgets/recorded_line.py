@@ -7,19 +7,22 @@ the column before, so that peaks and the dips after a compaction both survive an
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from context_tui.session.session import Session
-from context_tui.tui.widgets.draw import BAD, HUE, LEVELS, MUTED, WARN, Run
+from context_tui.tui.widgets.canvas import Canvas, eighths
+from context_tui.tui.widgets.draw import BAD, HUE, MUTED, WARN, Run, cells
 
 TICKS = (60, 70, 85)
 """Per cent of the window at which runtimes act."""
-
-
-EPOCH, FALL = "│", "▾"
+EPOCH, FALL, POINT = "│", "▾", "◆"
+SIGNS = {EPOCH: "new context", FALL: "drop", POINT: "here"}
+"""What the signs between the columns are called."""
+GAP = 3
 
 
 @dataclass(frozen=True)
@@ -48,16 +51,24 @@ class Recorded:
         return max(range(len(self.tokens)), key=self.tokens.__getitem__, default=-1)
 
 
+class Crossing(NamedTuple):
+    """Where requests passed a part of the window: the message of the first, and whether all that followed did too."""
+
+    message: int
+    since: bool
+
+
 @lru_cache(maxsize=4)
-def first_at(recorded: Recorded, window: int) -> dict[int, int | None]:
-    """For each tick, the message at which a request first had that part of the window."""
-    most = recorded.tokens[recorded.peak] if recorded.tokens else 0
-    found: dict[int, int | None] = {}
+def crossings(recorded: Recorded, window: int, at: int) -> dict[int, Crossing]:
+    """For each tick that requests before message *at* reached, where: since when, or else where first."""
+    point, found = bisect_left(recorded.messages, at), {}
     for tick in TICKS:
-        limit = window * tick / 100
-        rows = (row for row, tokens in enumerate(recorded.tokens) if tokens >= limit) if most >= limit else iter(())
-        row = next(rows, None)
-        found[tick] = None if row is None else recorded.messages[row]
+        limit, since = window * tick / 100, point
+        while since and recorded.tokens[since - 1] >= limit:
+            since -= 1
+        row = since if since < point else next((r for r in range(point) if recorded.tokens[r] >= limit), -1)
+        if row >= 0:
+            found[tick] = Crossing(recorded.messages[row], since < point)
     return found
 
 
@@ -113,40 +124,39 @@ def columns(recorded: Recorded, width: int) -> list[Column | Gap]:
 
 def line(recorded: Recorded, width: int, window: int, at: int) -> list[Run]:
     """The line in at most *width* cells, as of message *at*; requests after the point are muted, behind a mark."""
-    point = bisect_left(recorded.messages, at)
-    ends = point >= len(recorded.messages)
-    found = columns(recorded, width if ends else width - 1)
-    top = (recorded.tokens[recorded.peak] if recorded.tokens else 0) or 1
-    runs: list[Run] = []
-    marked = ends
-    for column in found:
-        if not marked and _is_after(column, point, at):
-            runs.append(("◆", f"bold {WARN}"))
-            marked = True
-        if isinstance(column, Gap):
+    point, found = _columns_at(recorded, width, at)
+    most = (recorded.tokens[recorded.peak] if recorded.tokens else 0) or 1
+    canvas = Canvas(len(found))
+    for x, column in enumerate(found):
+        if column is None:
+            canvas.write(x, 0, POINT, f"bold {WARN}")
+        elif isinstance(column, Gap):
             after = column.glyph == EPOCH or _is_after(column, point, at)
-            runs.append((column.glyph, MUTED if after else f"bold {BAD}"))
-            continue
-        style = MUTED if column.first >= point else WARN if column.tokens * 100 >= window * TICKS[0] else HUE
-        runs.append((LEVELS[min(7, column.tokens * 8 // top)], style))
-    return runs
+            canvas.write(x, 0, column.glyph, MUTED if after else f"bold {BAD}")
+        else:
+            over = column.tokens * 100 >= window * TICKS[0]
+            style = MUTED if column.first >= point else WARN if over else HUE
+            canvas.column(x, 0, max(eighths(column.tokens, most), 1), style)
+    return canvas.line()
 
 
 def request_at(recorded: Recorded, width: int, at: int, cell: int) -> int | None:
     """The message of the largest request under a cell of the line, or of what happened there."""
+    _, found = _columns_at(recorded, width, at)
+    column = found[cell] if 0 <= cell < len(found) else None
+    if column is None or isinstance(column, Gap):
+        return column.message if column else None
+    return recorded.messages[max(range(column.first, column.end), key=recorded.tokens.__getitem__)]
+
+
+def _columns_at(recorded: Recorded, width: int, at: int) -> tuple[int, list[Column | Gap | None]]:
+    """The first request after message *at*, and what stands in each cell: None is the mark of the point."""
     point = bisect_left(recorded.messages, at)
-    ends = point >= len(recorded.messages)
-    place = 0
-    marked = ends
-    for column in columns(recorded, width if ends else width - 1):
-        if not marked and _is_after(column, point, at):
-            place, marked = place + 1, True
-        if place == cell:
-            if isinstance(column, Gap):
-                return column.message
-            return recorded.messages[max(range(column.first, column.end), key=recorded.tokens.__getitem__)]
-        place += 1
-    return None
+    if point >= len(recorded.messages):
+        return point, [*columns(recorded, width)]
+    found = columns(recorded, width - 1)
+    place = next((place for place, each in enumerate(found) if _is_after(each, point, at)), len(found))
+    return point, [*found[:place], None, *found[place:]]
 
 
 def _is_after(column: Column | Gap, point: int, at: int) -> bool:
@@ -154,25 +164,48 @@ def _is_after(column: Column | Gap, point: int, at: int) -> bool:
     return column.message >= at if isinstance(column, Gap) else column.end > point
 
 
-def legend(recorded: Recorded, window: int, level: int) -> list[Run]:
-    """What stands beside the line, shorter with each *level* from 0 to 3."""
+def over_words(recorded: Recorded, window: int, at: int, full: bool) -> str:
+    """Since when requests are over a part of the window, or where they first were; of all parts, or of the least."""
+    found = crossings(recorded, window, at)
+    if not found:
+        return f"never over {TICKS[0]} %"
+    parts: list[str] = []
+    for tick, (where, since) in found.items():
+        over = f"over {tick} %{' of the window' if full and not parts else ''}"
+        parts.append(f"{over} since #{where:,}" if since else f"first {over} at #{where:,}")
+    return ", ".join(parts if full else parts[:1])
+
+
+def legends(recorded: Recorded, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
+    """What stands before the line and behind it, in fewer and fewer words."""
     if not recorded.tokens:
-        return [
-            (("no usage recorded: sizes are estimates", "no usage recorded", "none recorded")[min(level, 2)], MUTED)
-        ]
-    peak = recorded.peak
-    most: list[Run] = [
-        ("peak ", MUTED),
-        (f"{recorded.tokens[peak]:,}", ""),
-        (f" at #{recorded.messages[peak]:,}", MUTED),
-    ]
-    if level == 3:
-        return [*most[:2], (" recorded", MUTED)]
-    if level == 2:
-        return [*most, (" recorded", MUTED)]
-    runs: list[Run] = [("recorded per request  ", MUTED)]
-    for tick in TICKS:
-        first = first_at(recorded, window)[tick]
-        where = "" if level else f" from #{first:,} " if first is not None else " never "
-        runs += [(f" ┊{tick} %", WARN if first is not None else MUTED), (where, MUTED)]
-    return [*runs, ("  ", ""), *most]
+        for words in ("no usage recorded: sizes are estimates", "no usage recorded"):
+            yield "", [(words, MUTED)]
+        return
+    peak, point = recorded.peak, bisect_left(recorded.messages, at)
+    most = [("peak ", MUTED), (f"{recorded.tokens[peak]:,}", ""), (f" at #{recorded.messages[peak]:,}", MUTED)]
+    style = WARN if crossings(recorded, window, at) else MUTED
+    full, least = ((over_words(recorded, window, at, each), style) for each in (True, False))
+    seen = {gap.glyph for gap in recorded.gaps} | ({POINT} if point < len(recorded.messages) else set())
+    signs = [(f"   {sign} {name}", MUTED) for sign, name in SIGNS.items() if sign in seen]
+    yield "Recorded per request ", [full, ("   ", ""), *most, *signs]
+    yield "Recorded per request ", [least, ("   ", ""), *most, *signs]
+    yield "Recorded per request ", [least, ("   ", ""), *most]
+    yield "Recorded ", [least, ("   ", ""), *most]
+    yield "Recorded ", [least]
+    yield "Recorded ", most
+    yield "Recorded ", most[:2]
+
+
+def recorded_line(recorded: Recorded, width: int, window: int, at: int, least: int) -> tuple[list[Run], range]:
+    """The line with its words in *width* cells, and the cells for the line itself: at least *least* if that can be."""
+    name, words, room = "", list[Run](), 0
+    for name, words in legends(recorded, window, at):
+        room = width - len(name) - cells(words) - (GAP if name else 0)
+        if room >= (least if name else 0):
+            break
+    if not name or room < 2:
+        return [(name, MUTED), *words], range(0)
+    return [(name, MUTED), *line(recorded, room, window, at), (" " * GAP, ""), *words], range(
+        len(name), len(name) + room
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -10,15 +10,21 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from context_tui.tui.glyphs import RIGHT
 from context_tui.tui.marks import GLYPHS, LEGEND
 from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
 
 SIGNS = {
-    "open": (OPEN, "turn, z folds it"),
-    "folded": (FOLDED, "folded turn, z opens it"),
+    "map": (RIGHT[4], "map: all rows, a bar for their tokens", "map: all rows", "map"),
+    "open": (OPEN, "turn, z folds it", "z folds"),
+    "folded": (FOLDED, "folded turn, z opens it", "z opens"),
     "bar": (FILLED, "est. tokens"),
 }
-"""What else than marks is explained, by the look that it has: its sign and its name."""
+"""What else than marks is explained, by the look that it has: its sign and its name, also in fewer words."""
+MAP = " map"
+"""The head of the map beside the timeline, behind the heads of the columns."""
+SIGN = 4
+"""Cells that a sign takes in the legend, with the spaces around its name."""
 
 
 class ColumnHeads(Widget):
@@ -49,11 +55,13 @@ class ColumnHeads(Widget):
         """The line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         rule = HEAVY if isinstance(self.parent, Widget) and self.parent.has_focus_within else RULE
-        return paint_column_heads(Columns.of(self.size.width, self._messages), self.title, styles, rule)
+        columns = Columns.of(self.size.width - len(MAP) + 1, self._messages)
+        heads = paint_column_heads(columns, self.title, styles, rule).crop(0, columns.width - 1)
+        return Strip([*heads, Segment(MAP, styles["label"])])
 
 
 class Legend(Widget):
-    """One line below the timeline: the marks and signs that are in sight in it, each with its name."""
+    """One line below the timeline: the marks of the whole context with how many there are, and the signs in sight."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *LEGEND, "head", "bar")}
@@ -61,9 +69,22 @@ class Legend(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.shown: tuple[str, ...] = ()
+        self._totals: Mapping[str, Sequence[str]] = {}
+        self._looks: Collection[str] = ()
 
     def show(self, looks: Collection[str]) -> None:
-        """Explain these looks."""
+        """Explain the looks that are in sight."""
+        self._looks = looks
+        self._show()
+
+    def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
+        """Tell of marks, in sight or not, how many there are: by look, from more words to fewer."""
+        if totals != self._totals:
+            self._totals, self.shown = totals, ()
+            self._show()
+
+    def _show(self) -> None:
+        looks = {*self._looks, *self._totals, *(("map",) if self._looks else ())}
         shown = tuple(look for look in (*LEGEND, *SIGNS) if look in looks)
         if shown != self.shown:
             self.shown = shown
@@ -71,16 +92,31 @@ class Legend(Widget):
 
     def render_line(self, y: int) -> Strip:
         """The line, as far as there is room for whole names."""
-        about, width, used = self._style("about"), self.size.width, 0
+        about, width = self._style("about"), self.size.width
         segments: list[Segment] = []
-        for look in self.shown:
-            glyph, name = SIGNS.get(look) or (GLYPHS[look], LEGEND[look])
-            if used + len(name) + 4 > width:
-                break
-            style = self._style("head" if look in ("open", "folded") else look)
-            segments += [Segment(f" {glyph}", style), Segment(f" {name} ", about)]
-            used += len(name) + 4
+        for look, words in legend_words(self.shown, self._totals, width):
+            glyph = GLYPHS[look] if look in GLYPHS else SIGNS[look][0]
+            style = self._style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
+            segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
         return Strip(segments).adjust_cell_length(width, about)
 
     def _style(self, look: str) -> Style:
         return self.get_component_rich_style(f"timeline--{look}")
+
+
+def legend_words(shown: Sequence[str], totals: Mapping[str, Sequence[str]], width: int) -> list[tuple[str, str]]:
+    """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
+    behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
+    """
+    forms = {look: totals.get(look) or ((LEGEND[look],) if look in LEGEND else SIGNS[look][1:]) for look in shown}
+    spare = [look for look in shown if look in ("open", "bar")]
+    order = [look for look in shown if look not in spare] + spare
+    found: list[tuple[str, str]] = []
+    for place, look in enumerate(order, 1):
+        kept = sum(len(forms[each][-1]) + SIGN for each in order[place:] if each not in spare)
+        room = width - (0 if look in spare else kept) - SIGN
+        words = next((form for form in forms[look] if len(form) <= room), forms[look][-1])
+        if len(words) + SIGN <= width:
+            found.append((look, words))
+            width -= len(words) + SIGN
+    return found

@@ -1,0 +1,25 @@
+"""The characters that we draw, and what each becomes where only ASCII is wanted."""
+
+from __future__ import annotations
+
+from context_tui.tui.readable import DRAWN
+
+UP, RIGHT = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
+"""Blocks that fill none to eight eighths of a cell: from the bottom up, from the left to the right."""
+
+ASCII = str.maketrans(
+    {
+        **dict.fromkeys(DRAWN, "+"),
+        **dict(zip(UP[1:], ".:-=+*##", strict=True)),
+        **dict(zip(RIGHT[1:-1], "_.::==#", strict=True)),
+        **dict(zip("░▒▓▔▐▕", ".:%-||", strict=True)),
+        **dict(zip("▀▞▚═╬┼", '"/\\=@+', strict=True)),
+        **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
+        **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
+        **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
+        **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
+        **dict.fromkeys(map(chr, range(0x2400, 0x2440)), "?"),  # control pictures, which stand for what is not shown
+        "🔎": "/ ",
+    }
+)
+"""A cell for a cell, so that lines keep their widths."""

@@ -1,0 +1,107 @@
+"""How many rows of a whole context have each mark, and where: what is told of those out of sight. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from context_tui.compaction.changes import AlikeChanges
+from context_tui.compaction.plan import Plan
+from context_tui.compaction.verdicts import PAST
+from context_tui.session.facts import Kind
+from context_tui.tui.marks import ABOUT, LEGEND, Marker
+from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.text import plural
+from context_tui.tui.turns import left_of, overlaps
+
+FEW = 2_000
+"""Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
+KEYS = "< > go there"
+
+
+@dataclass
+class Tally:
+    """So many of something, between two messages."""
+
+    what: str
+    number: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, number: int, first: int, last: int) -> None:
+        """Count more of it."""
+        self.number += number
+        self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
+
+    def words(self, name: str, keys: str = "") -> tuple[str, ...]:
+        """It behind a name, in fewer and fewer words."""
+        where = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
+        long = f"{name}: {plural(self.number, self.what)}, {where}"
+        return (f"{long} ({keys})", long, f"{name} {self.number:,}") if keys else (long, f"{name} {self.number:,}")
+
+
+def totals(rows: Rows, marker: Marker) -> dict[str, tuple[str, ...]]:
+    """What is told of each mark that occurs, by its word, from more words to fewer."""
+    context, found = marker.context, dict[str, tuple[str, ...]]()
+    for word, tally in _changed(marker).items():
+        would = ABOUT[word] if marker.plan else LEGEND[word]
+        long = tally.words(would, "" if found else KEYS)
+        found[word] = (*long[:-1], tally.words(LEGEND[word])[-1])
+    if marker.plan and len(rows) <= FEW:
+        for word in ("protected", "gone"):
+            if count := sum(1 for each in _marks(rows, marker) if each == word):
+                brief = f"{LEGEND[word]} {count:,}"
+                found[word] = (f"{LEGEND[word]}: {plural(count, 'row')}", brief, brief.replace(" as recent", ""))
+    outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
+    for word, count in outside.items():
+        if count > 0:
+            found[word] = (f"{LEGEND[word]}: {plural(count, 'message')}", LEGEND[word])
+    return found
+
+
+def _marks(rows: Rows, marker: Marker) -> Iterator[str]:
+    """The marks of all rows that have one."""
+    return (marker.mark(m, b).word for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE)
+
+
+def _changed(marker: Marker) -> dict[str, Tally]:
+    """What the plan changes, or what was done, by mark: messages that go, blocks of those that stay."""
+    plan, found = marker.plan, dict[str, Tally]()
+    if plan is None:
+        facts = marker.context.facts
+        for row, word in marker.done.items():
+            found.setdefault(word, Tally("result")).add(1, facts.block_message[row], facts.block_message[row])
+        return found
+    for word, positions in _gone(plan):
+        order = plan.context.order
+        found.setdefault(word, Tally("message")).add(len(positions), order[positions[0]], order[positions[-1]])
+    for word, rows in _blocks(marker, plan).items():
+        kind, message = plan.context.facts.kind, plan.context.facts.block_message
+        what = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"
+        tally = found.setdefault(word, Tally(what))
+        tally.what = what if tally.what == what else "part"
+        tally.add(len(rows), message[rows[0]], message[rows[-1]])
+    return found
+
+
+def _gone(plan: Plan) -> Iterator[tuple[str, range]]:
+    """The positions of the messages that go, and what becomes of them."""
+    for each in plan.dropped:
+        summarised = list(overlaps(plan.summarised or (), each))
+        yield from ((PAST["summarise"], part) for part in summarised)
+        yield from ((PAST["drop"], part) for part in left_of(each, summarised) if part)
+
+
+def _blocks(marker: Marker, plan: Plan) -> dict[str, list[int]]:
+    """The changed blocks of messages that stay, in prompt order."""
+    changes, message = plan.changes, plan.context.facts.block_message
+    stay: Iterable[int] = changes
+    if plan.dropped:
+        stay = (row for row in changes if not plan.action_at(marker.position(message[row])))
+    if isinstance(changes, AlikeChanges):
+        rows = list(stay)
+        return {PAST[changes.change.action]: rows} if rows else {}
+    found: dict[str, list[int]] = {}
+    for row in stay:
+        found.setdefault(PAST[changes[row].action], []).append(row)
+    return found

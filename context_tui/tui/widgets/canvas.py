@@ -1,0 +1,74 @@
+"""Blocks in cells: what all charts are drawn on. Pure.
+
+A chart is a canvas of so many cells; columns and rows fill them by eighths, words lie on top. Only characters of one
+cell go on it, each with a style in Textual's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+from context_tui.tui.glyphs import RIGHT, UP
+from context_tui.tui.widgets.draw import Run
+
+
+def eighths(value: float, most: float, cells: int = 1) -> int:
+    """Eighths of *cells* for a value on a scale from nothing to *most*: at least one for what is not nothing."""
+    if value <= 0 or most <= 0:
+        return 0
+    return min(max(round(value * cells * 8 / most), 1), cells * 8)
+
+
+def split(amounts: Sequence[int], cells: int) -> list[int]:
+    """*cells* in the shares of some amounts; what is too small for a cell of its own lends its share to the next."""
+    total = sum(amounts)
+    ends = [round(done * cells / total) if total else 0 for done in accumulate(amounts, initial=0)]
+    return [end - start for start, end in pairwise(ends)]
+
+
+class Canvas:
+    """Cells of a chart, counted from the upper left; what would lie outside is left out."""
+
+    def __init__(self, width: int, height: int = 1) -> None:
+        self.width, self.height = width, height
+        self._glyphs = [[" "] * width for _ in range(height)]
+        self._styles = [[""] * width for _ in range(height)]
+
+    def write(self, x: int, y: int, text: str, style: str = "") -> None:
+        """Put characters into a line from cell *x* on."""
+        start, stop = max(x, 0), min(x + len(text), self.width)
+        if start < stop and 0 <= y < self.height:
+            self._glyphs[y][start:stop] = text[start - x : stop - x]
+            self._styles[y][start:stop] = [style] * (stop - start)
+
+    def column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
+        """A column that stands on line *bottom*."""
+        full, rest = divmod(eighths, 8)
+        width = min(width, self.width - x)
+        if x < 0 or width <= 0:
+            return
+        cells, top = slice(x, x + width), bottom - full + (not rest)
+        for y in range(max(top, 0), bottom + 1):
+            self._glyphs[y][cells] = UP[8 if y > bottom - full else rest] * width
+            self._styles[y][cells] = [style] * width
+
+    def row(self, x: int, y: int, eighths: int, style: str) -> None:
+        """A row that begins at cell *x*."""
+        full, rest = divmod(eighths, 8)
+        self.write(x, y, RIGHT[8] * full + (RIGHT[rest] if rest else ""), style)
+
+    def line(self, y: int = 0) -> list[Run]:
+        """A line of the chart, as wide as it is."""
+        glyphs, styles = self._glyphs[y], self._styles[y]
+        found: list[Run] = []
+        start = 0
+        for x in range(1, self.width + 1):
+            if x == self.width or styles[x] != styles[start]:
+                found.append(("".join(glyphs[start:x]), styles[start]))
+                start = x
+        return found
+
+    def lines(self) -> list[list[Run]]:
+        """All lines, from the top."""
+        return [self.line(y) for y in range(self.height)]

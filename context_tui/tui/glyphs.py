@@ -13,7 +13,7 @@ ASCII = str.maketrans(
         **dict(zip(UP[1:], ".:-=+*##", strict=True)),
         **dict(zip(RIGHT[1:-1], "_.::==#", strict=True)),
         **dict(zip("░▒▓▔▐▕", ".:%-||", strict=True)),
-        **dict(zip("▀▞▚═╬┼", '"/\\=@+', strict=True)),
+        **dict(zip("▀▚═╬┼", '"\\=@+', strict=True)),
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
         **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.facts import Kind
 from context_tui.tui.marks import ABOUT, LEGEND, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import plural
-from context_tui.tui.turns import left_of, overlaps
+from context_tui.tui.turns import VERBS, left_of, overlaps
+from context_tui.tui.widgets.outcome import outcome_of
 
 FEW = 2_000
 """Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
 KEYS = "< > go there"
+DONE = {verb: PAST[action] for action, verb in VERBS.items()}
 
 
 @dataclass
@@ -98,9 +99,12 @@ def _blocks(marker: Marker, plan: Plan) -> dict[str, list[int]]:
     stay: Iterable[int] = changes
     if plan.dropped:
         stay = (row for row in changes if not plan.action_at(marker.position(message[row])))
-    if isinstance(changes, AlikeChanges):
+    outcome = outcome_of(plan)
+    if (
+        len(outcome.results) == 1 and not outcome.others
+    ):  # a change may be made when it is asked for: not to ask is fast
         rows = list(stay)
-        return {PAST[changes.change.action]: rows} if rows else {}
+        return {DONE[verb]: rows for verb in outcome.results if rows}
     found: dict[str, list[int]] = {}
     for row in stay:
         found.setdefault(PAST[changes[row].action], []).append(row)

@@ -176,7 +176,7 @@ def test_the_parts_are_named_with_their_tokens() -> None:
     said = ["".join(text for text, _ in parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
     wide = ("system+tools 6.0k", "user 400", "results 36.0k", "missed by the estimates 2.6k", "free 7.1k")
     assert said[0].startswith("estimated parts:") and all(words in said[0] for words in wide)
-    assert said[1] == "est. ▞system+tools 6.0k █user 400 ▒results 36.0k ?missed 2.6k ·free 7.1k"
+    assert said[1] == "est. ║system+tools 6.0k █user 400 ▒results 36.0k ?missed 2.6k ·free 7.1k"
     assert said[2] == "est. ▒results 36.0k …rest 9.0k"
     over = "".join(text for text, _ in parts_line(parts_of({"image": 9_000}, 8_000), 0, 80))
     assert "images 9.0k" in over and "overestimated −1.0k" in over

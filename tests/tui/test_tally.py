@@ -81,7 +81,11 @@ def test_a_narrow_legend_says_less_of_what_comes_last() -> None:
     marks = {"cleared": cleared, "protected": ("kept as recent: 46 rows", "kept 46")}
     shown = ("cleared", "protected", "map", "open", "bar")
     said = [[words for _, words in legend_words(shown, marks, width)] for width in (200, 95, 60, 40, 12)]
-    assert said[0][:3] == [cleared[0], marks["protected"][0], "map: all rows, a bar for their tokens"]
+    assert said[0][:3] == [
+        cleared[0],
+        marks["protected"][0],
+        "map: all rows, a bar for their tokens, shaded where you are",
+    ]
     assert len(said[0]) == 5
     assert said[1] == [cleared[0], marks["protected"][0], "map"]
     assert said[2] == [cleared[1], "kept 46", "map: all rows"]

@@ -24,9 +24,9 @@ class Look:
 
 _PROMPT = "system+tools"
 LOOKS = {
-    "system": Look("system prompt", _PROMPT, "▞", "$text-secondary"),
-    "tools": Look("tool schemas", _PROMPT, "▞", "$text-secondary"),
-    "not_in_file": Look("system prompt and tools, not in the file", _PROMPT, "▞", "$text-secondary"),
+    "system": Look("system prompt", _PROMPT, "║", "$text-secondary"),
+    "tools": Look("tool schemas", _PROMPT, "║", "$text-secondary"),
+    "not_in_file": Look("system prompt and tools, not in the file", _PROMPT, "║", "$text-secondary"),
     "summary": Look("summaries", "summary", "▀", "$text-accent"),
     "user": Look("user", "user", "█", GOOD),
     "injected": Look("injected", "injected", "┼", GOOD),

@@ -200,6 +200,7 @@ def legends(recorded: Recorded, window: int, at: int) -> Iterator[tuple[str, lis
 def recorded_line(recorded: Recorded, width: int, window: int, at: int, least: int) -> tuple[list[Run], range]:
     """The line with its words in *width* cells, and the cells for the line itself: at least *least* if that can be."""
     name, words, room = "", list[Run](), 0
+    least = min(least, len(recorded.tokens) + len(recorded.gaps) + 1)
     for name, words in legends(recorded, window, at):
         room = width - len(name) - cells(words) - (GAP if name else 0)
         if room >= (least if name else 0):

@@ -15,7 +15,7 @@ from context_tui.tui.marks import GLYPHS, LEGEND
 from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
 
 SIGNS = {
-    "map": (RIGHT[4], "map: all rows, a bar for their tokens", "map: all rows", "map"),
+    "map": (RIGHT[4], "map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map"),
     "open": (OPEN, "turn, z folds it", "z folds"),
     "folded": (FOLDED, "folded turn, z opens it", "z opens"),
     "bar": (FILLED, "est. tokens"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -49,8 +50,9 @@ def totals(rows: Rows, marker: Marker) -> dict[str, tuple[str, ...]]:
         long = tally.words(would, "" if found else KEYS)
         found[word] = (*long[:-1], tally.words(LEGEND[word])[-1])
     if marker.plan and len(rows) <= FEW:
+        marks = Counter(marker.mark(m, b).word for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE)
         for word in ("protected", "gone"):
-            if count := sum(1 for each in _marks(rows, marker) if each == word):
+            if count := marks[word]:
                 brief = f"{LEGEND[word]} {count:,}"
                 found[word] = (f"{LEGEND[word]}: {plural(count, 'row')}", brief, brief.replace(" as recent", ""))
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
@@ -58,11 +60,6 @@ def totals(rows: Rows, marker: Marker) -> dict[str, tuple[str, ...]]:
         if count > 0:
             found[word] = (f"{LEGEND[word]}: {plural(count, 'message')}", LEGEND[word])
     return found
-
-
-def _marks(rows: Rows, marker: Marker) -> Iterator[str]:
-    """The marks of all rows that have one."""
-    return (marker.mark(m, b).word for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE)
 
 
 def _changed(marker: Marker) -> dict[str, Tally]:

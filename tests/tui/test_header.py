@@ -38,10 +38,14 @@ from context_tui.tui.widgets.recorded_line import (
     recorded_of,
     request_at,
 )
-from tests.tui.inspecting import session
+from tests.tui.fakes import until
+from tests.tui.inspecting import app as inspector_of
+from tests.tui.inspecting import opened, session
+from tests.tui.test_inspector_loading import INFO, Slow, slow
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
+__all__ = ["slow"]
 BARE = sample(6, 4, usage=False, compact=False)
 BARE.facts.model = "a-local-model"
 
@@ -275,6 +279,28 @@ async def test_while_it_is_read_nothing_is_said_that_is_not_known() -> None:
         assert "13,271 messages so far" in app.header.render().plain
         app.header.show(empty, empty.context_at(None))
         assert "0 messages" in app.header.render().plain
+
+
+async def test_what_is_known_of_a_session_stays_while_it_is_read_on() -> None:
+    app = Header()
+    async with app.run_test(size=(120, 6)):
+        app.header.show_progress(0.5, 13_271)
+        said = app.header.render().plain
+        assert "50% read" in said and "so far" not in said and "Now ~" in said
+
+
+async def test_the_inspector_counts_what_has_been_read(slow: Slow) -> None:
+    running = inspector_of(INFO)
+    async with running.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot)
+        header = screen.query_one(HeaderBar)
+        await until(pilot, lambda: screen.controller.reading)
+        assert "messages" not in header.render().plain
+        slow.gate.release()
+        await until(pilot, lambda: "5 messages so far" in header.render().plain)
+        slow.free = True
+        slow.gate.release()
+        await until(pilot, lambda: "in context: 160 messages, 20 turns" in header.render().plain)
 
 
 async def test_what_is_drawn_is_made_once() -> None:

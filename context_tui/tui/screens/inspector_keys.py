@@ -20,6 +20,8 @@ NOTES = (
     "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
     "and messages, its share is of all that is estimated in the context.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
+    "Parts of the context: system+tools is what the first request had that is not in the file, missed what was "
+    "recorded beyond all estimates, overestimated what these have too much.",
     "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
 )
 """What help says above the keys."""

@@ -140,7 +140,9 @@ class HeaderBar(Widget):
 
     def show_progress(self, progress: float, messages: int) -> None:
         """Say how much of the file has been read; the rest stays, as a look at the whole session takes its time."""
-        self._progress, self._read = progress, messages
+        self._progress = progress
+        if self._read is not None:
+            self._read = messages
         self._draw_again()
 
     def _draw_again(self) -> None:

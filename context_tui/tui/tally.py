@@ -18,6 +18,8 @@ from context_tui.tui.widgets.outcome import outcome_of
 FEW = 2_000
 """Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
 KEYS = "< > go there"
+OUTSIDE = {"before": "outside", "after": "later"}
+"""What is not in the context, in a word."""
 DONE = {verb: PAST[action] for action, verb in VERBS.items()}
 
 
@@ -35,20 +37,19 @@ class Tally:
         self.number += number
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
-    def words(self, name: str, keys: str = "") -> tuple[str, ...]:
+    def words(self, name: str, brief: str, keys: str = "") -> tuple[str, ...]:
         """It behind a name, in fewer and fewer words."""
         where = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
-        long = f"{name}: {plural(self.number, self.what)}, {where}"
-        return (f"{long} ({keys})", long, f"{name} {self.number:,}") if keys else (long, f"{name} {self.number:,}")
+        long, short = f"{name}: {plural(self.number, self.what)}, {where}", f"{brief} {self.number:,}"
+        return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {where}", short)
 
 
 def totals(rows: Rows, marker: Marker) -> dict[str, tuple[str, ...]]:
     """What is told of each mark that occurs, by its word, from more words to fewer."""
     context, found = marker.context, dict[str, tuple[str, ...]]()
     for word, tally in _changed(marker).items():
-        would = ABOUT[word] if marker.plan else LEGEND[word]
-        long = tally.words(would, "" if found else KEYS)
-        found[word] = (*long[:-1], tally.words(LEGEND[word])[-1])
+        name = ABOUT[word] if marker.plan else LEGEND[word]
+        found[word] = tally.words(name, LEGEND[word], "" if found else KEYS)
     if marker.plan and len(rows) <= FEW:
         marks = Counter(marker.mark(m, b).word for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE)
         for word in ("protected", "gone"):
@@ -58,7 +59,7 @@ def totals(rows: Rows, marker: Marker) -> dict[str, tuple[str, ...]]:
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for word, count in outside.items():
         if count > 0:
-            found[word] = (f"{LEGEND[word]}: {plural(count, 'message')}", LEGEND[word])
+            found[word] = (f"{LEGEND[word]}: {plural(count, 'message')}", LEGEND[word], OUTSIDE[word])
     return found
 
 

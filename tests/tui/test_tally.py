@@ -58,7 +58,11 @@ def test_what_goes_with_its_message_is_told_once(tmp_path: Path) -> None:
         f"would be dropped: 11 parts, #1 to #17 ({KEYS})",
         "would be dropped: 11 parts, #1 to #17",
     )
-    assert told["cleared"] == ("would be cleared: 3 results, #2 to #18", "cleared 3")
+    assert told["cleared"] == (
+        "would be cleared: 3 results, #2 to #18",
+        "cleared 3, #2 to #18",
+        "cleared 3",
+    )
 
 
 def test_what_was_applied_is_told_as_done() -> None:

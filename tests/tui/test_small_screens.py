@@ -34,8 +34,10 @@ from context_tui.tui.screens.inspector_keys import keys
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
+from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 from context_tui.tui.wrapping import wrap
+from tests.tui import inspecting
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 
@@ -229,3 +231,16 @@ def test_lines_break_at_blanks_and_never_exceed_the_width() -> None:
     assert list(wrap("日本語 の 文章です", 8)) == ["日本語", "の 文章", "です"]
     assert list(wrap("", 10)) == [""]
     assert list(wrap("日", 1)) == ["日"]
+
+
+async def test_the_footer_has_the_keys_that_fit_and_none_by_half() -> None:
+    running = inspecting.app()
+    async with running.run_test(size=(60, 20)) as pilot:
+        await inspecting.settled(pilot)
+        for width in (60, 80, 81, 82, 160, 70):
+            await pilot.resize_terminal(width, 30)
+            await until(pilot, lambda width=width: running.screen.query_one(KeyFooter)._fitted == width)  # type: ignore[misc]
+            await pilot.pause()
+            line = drawn(running).splitlines()[-1].rstrip()
+            assert line.startswith("↑↓ row ? help tab pane 1–7 policy ←→ value a apply")
+            assert line.endswith({60: "e export", 70: "b where"}.get(width, "/ find" if width < 81 else "q quit"))

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Label, Static
+from textual.widgets import Input, Label, Static
 
 from context_tui.errors import Error
 from context_tui.exporting import ExportResult, OutputExists, export, is_copied, suggested_path, writable_formats
@@ -26,6 +26,7 @@ from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
 from context_tui.tui.threads import run_in_thread
 from context_tui.tui.widgets.draw import choice_strip
+from context_tui.tui.widgets.footer import KeyFooter
 
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -80,7 +81,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             yield path
             yield Static("", id="export-status", markup=False)
             yield Static("", id="export-leftovers", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Show the formats, and begin at the path."""

@@ -11,8 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Label
+from textual.widgets import Label
 
+from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 KEYS_WIDTH = 16
@@ -39,7 +40,7 @@ class HelpScreen(ModalScreen[None]):
         """A title and the groups."""
         yield Label("Keys", id="help-title", markup=False)
         yield ReadingPane(self._parts(), id="help-keys")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def _parts(self) -> Iterator[Part]:
         for note in self._notes:

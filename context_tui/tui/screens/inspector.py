@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 from textual.worker import Worker, WorkerState
 
 from context_tui.config import ConfigError, Saved, save_settings
@@ -59,6 +59,7 @@ from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
+from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.minimap import Minimap, stretches
 from context_tui.tui.widgets.parameters import ParameterPanel
@@ -147,7 +148,7 @@ class InspectorScreen(Screen[None]):
         with Horizontal(id="tuning"):
             yield Scoreboard(self.action_policy, ascii=plain, id="scoreboard")
             yield ParameterPanel(self.change_setting, ascii=plain, id="panel")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="tiny", markup=False)
 
     def on_mount(self) -> None:

@@ -15,7 +15,7 @@ from textual.events import Click
 from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, Label
+from textual.widgets import Label
 
 from context_tui.discovery import Entry, Key, entries_of, key_of, title_of
 from context_tui.errors import Error, SeveralSessions
@@ -25,6 +25,7 @@ from context_tui.session.session import SessionInfo
 from context_tui.tui.picking import Item, Listing
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, start_work
+from context_tui.tui.widgets.footer import KeyFooter
 
 TITLES = 2_000
 """How many files are looked into for their titles, to filter by."""
@@ -112,7 +113,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         yield PickerList(self.listing, self._now, id="picker-list")
         yield Label(EMPTY, id="picker-empty", markup=False)
         yield Label("", id="picker-status", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Read the titles beside."""

@@ -8,12 +8,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Label
+from textual.widgets import Label
 
 from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.tui.controller import Controller, Refused
+from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 RAW_LENGTH = 4_000
@@ -41,7 +42,7 @@ class ProblemsScreen(ModalScreen[None]):
         count = len(self.session.facts.problems)
         yield Label(self._heading(count), id="problems-title", markup=False)
         yield ReadingPane(self._parts(), id="problems-list")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def _heading(self, count: int) -> str:
         records = len(self.session.facts.record_kind)

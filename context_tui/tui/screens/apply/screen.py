@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
@@ -29,6 +29,7 @@ from context_tui.tui.screens.apply.choice import SummarizerChoice
 from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.threads import run_in_thread
+from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import Part, ReadingPane
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
                 yield Static("", id="apply-checks", markup=False)
         yield Static("", id="apply-drafts", markup=False)
         yield Static("", id="apply-status", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         """Choose the summarizer, and read the head beside; a plan without a summary needs neither."""

@@ -1,0 +1,33 @@
+"""The keys at the bottom of a screen: as many as fit, none cut in two."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.events import Resize
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
+
+
+class KeyFooter(Footer):
+    """The footer of every screen; what there is no room for is left out, the last first."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, show_command_palette=False)
+        self._fitted = 0
+
+    def compose(self) -> ComposeResult:
+        """The keys that fit."""
+        left = self._fitted = self.app.size.width
+        for child in super().compose():
+            if isinstance(child, FooterKey):
+                left -= cell_len(child.key_display) + 1 + cell_len(child.description)
+                if left < 0:
+                    return
+                left -= 1  # what is between two
+            yield child
+
+    def on_resize(self, event: Resize) -> None:
+        """Other keys fit into another width."""
+        if event.size.width != self._fitted:
+            self.call_after_refresh(self.recompose)

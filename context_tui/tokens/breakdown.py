@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 from context_tui.session.context import Context
@@ -30,6 +31,15 @@ class ToolShare:
     tool: str
     calls: int
     result_tokens: int
+
+
+@dataclass(frozen=True)
+class FileShare:
+    """A path that was read in the context: how often, and the estimated tokens of what came back (``bytes/4``)."""
+
+    path: str
+    reads: int
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -69,20 +79,25 @@ class Breakdown:
     by_tool: list[ToolShare]
     duplicate_reads: list[DuplicateRead]
     diagnosis: str | None
+    by_file: list[FileShare]
 
 
 def category_of(facts: Facts, message: int, block: int) -> str:
     """The category of a block."""
-    kind = facts.kind[block]
+    return _category(facts.kind[block], facts.block_flags[block], facts.flags[message], facts.role[message])
+
+
+@lru_cache(maxsize=512)
+def _category(kind: int, block_flags: int, flags: int, role: int) -> str:
     if kind == Kind.IMAGE:
         return "image"
-    if facts.block_flags[block] & BlockFlag.INJECTED:
+    if block_flags & BlockFlag.INJECTED:
         return "injected"
-    if facts.flags[message] & MessageFlag.SUMMARY:
+    if flags & MessageFlag.SUMMARY:
         return "summary"
     if kind in (Kind.TOOL_RESULT, Kind.TOOL_USE, Kind.THINKING):
         return Kind(kind).name.lower()
-    return "assistant" if facts.role[message] == Role.ASSISTANT else "user"
+    return "assistant" if role == Role.ASSISTANT else "user"
 
 
 def breakdown(
@@ -139,11 +154,15 @@ def breakdown(
         for path, found in reads.items()
         if len(found) > 1
     ]
+    files = [
+        FileShare(facts.paths[path], len(found), sum(read.tokens for read in found)) for path, found in reads.items()
+    ]
     return Breakdown(
         categories,
         sorted(tools, key=lambda share: (-share.result_tokens, share.tool)),
         sorted(duplicates, key=lambda read: (-read.wasted, read.path)),
         diagnosis(koda_tokens),
+        sorted(files, key=lambda share: (-share.tokens, share.path)),
     )
 
 

@@ -21,7 +21,7 @@ from context_tui.tui.computed import Computed
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.jumps import Jump, jumps, next_changed, next_jump
-from context_tui.tui.listing import line_of, listed
+from context_tui.tui.listing import is_listed, line_of, listed
 from context_tui.tui.loading import Loading, Read
 from context_tui.tui.marks import Marker
 from context_tui.tui.options import Options
@@ -175,13 +175,21 @@ class Controller:
             self._home = None
             self.view = replace(self.view, cursor=location)
 
-    def select(self, location: Location) -> None:
-        """Go to a location; the turn that it stands in is opened."""
+    def select(self, location: Location) -> str:
+        """Go to a location; the turn that it stands in is opened, and all rows are listed where it is not.
+
+        Returns:
+            What to say of that.
+        """
         view = self._located(self.view, location)
+        if not is_listed(self.listed, self.rows.row_of(*location)):
+            self.change(replace(view, filter=EVERYTHING, by_size=False))
+            return f"All rows are shown again: #{location.message:,} was not among those listed"
         if view.folds == self.view.folds:
             self.move(self._nearest(location))
         else:
             self.change(view)
+        return ""
 
     def _located(self, view: View, location: Location) -> View:
         """A view with the cursor at a location, and the turn that this stands in opened; a head is in sight anyway."""
@@ -200,9 +208,9 @@ class Controller:
 
     def changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
-        found = next_changed(self.rows, self.marker, self.view.cursor, step)
+        found = next_changed(self.rows, self.marker, self.view.cursor, step, self.among)
         if found is None:
-            raise Refused("The plan changes no row")
+            raise Refused("The plan changes no row" + (" that is listed" if self.limited else ""))
         self.select(found)
 
     def match(self, step: int) -> bool:
@@ -211,12 +219,15 @@ class Controller:
         Returns:
             Whether there is one by now.
         """
-        found = self.search.step(self.rows, self.view.cursor, step)
+        found = self.search.step(self.rows, self.view.cursor, step, self.among)
         waits = found is None and bool(self.search.text) and not self.search.ended
         self.search.wanted = step if waits else 0
         if waits:
             return False
         if found is None:
+            if hidden := self.search.locations:
+                elsewhere = plural(len(hidden), "matching row")
+                raise Refused(f"No matches in what is listed; {elsewhere} elsewhere, esc shows all")
             raise Refused("No matches; press / to search again" if self.search.text else "Press / to search first")
         self.select(found)
         return True
@@ -298,9 +309,32 @@ class Controller:
 
     # What is listed
 
+    @property
+    def limited(self) -> bool:
+        """Whether rows may be left out: by a filter, or by an order that is of the context only."""
+        return bool(self.view.filter) or self.view.by_size
+
+    @property
+    def among(self) -> frozenset[int] | None:
+        """The rows that are listed, where some may be left out."""
+        return frozenset(self.listed) if self.limited else None
+
+    @property
+    def matches_text(self) -> str:
+        """How many rows were found, and which of those that are listed is selected."""
+        return self.search.count_text(self.view.cursor, self.search.shown(self.rows, self.among))
+
+    def filter_marker(self) -> Marker:
+        """The marks that rows are filtered by; while a session is read there is no plan for it."""
+        return Marker(self.view.context, None) if self.reading else self.marker
+
     def filter_by(self, kind: str, value: str | int) -> None:
         """List only what meets another condition; no kind lists everything."""
         self.change(replace(self.view, filter=self.view.filter.with_(kind, value) if kind else EVERYTHING))
+
+    def show_part(self, kind: str, value: str) -> None:
+        """List only a part of the context: a category, a tool's or a file's rows; everything where it is listed."""
+        self.change(replace(self.view, filter=self.view.filter.for_part(kind, value)))
 
     def sort(self) -> None:
         """Largest first, or in the order of the file."""

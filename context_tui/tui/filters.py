@@ -1,23 +1,36 @@
-"""Which rows of the timeline are listed. Pure: a filter is asked about one row at a time."""
+"""Which rows of the timeline are listed: the conditions of a filter, and what it says of itself. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from context_tui.session.facts import BlockFlag, Facts, Kind
+from context_tui.tokens.breakdown import category_of
+from context_tui.tui.marks import LEGEND
+
+KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
+"""What a row can be: the categories of the breakdown, and a result that is an error."""
 LABELS = {
+    "user": "user",
     "system": "system prompt",
     "tool_use": "calls",
     "tool_result": "results",
-    "user": "user",
-    "assistant": "assistant",
+    "error": "errors",
+    "summary": "summaries",
+    "image": "images",
 }
+"""What is called otherwise than by its name."""
+SIZES = (500, 1_000, 5_000, 20_000)
+"""Tokens that a row can be asked to have at least."""
+_BITS = {kind: 1 << number for number, kind in enumerate(KINDS)}
 
 
 @dataclass(frozen=True)
 class Filter:
     """Conditions that a row must meet all of; an empty one is no condition.
 
-    ``category`` is a category of the breakdown, ``verdict`` one of a plan's, ``path`` a file that was read.
+    ``category`` is one of ``KINDS``, ``verdict`` the word of a mark, ``path`` a file that was read; ``in_context`` asks
+    for the messages of the context only.
     """
 
     category: str = ""
@@ -25,23 +38,84 @@ class Filter:
     path: str = ""
     verdict: str = ""
     min_tokens: int = 0
+    in_context: bool = False
 
     def __bool__(self) -> bool:
         return self != EVERYTHING
 
     def with_(self, kind: str, value: str | int) -> Filter:
         """The same with one condition set; setting it to what it is takes it away again."""
-        empty = 0 if kind == "min_tokens" else ""
+        empty = getattr(EVERYTHING, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
+
+    def for_part(self, kind: str, value: str) -> Filter:
+        """The rows of a part of the context and no others, or everything where these are listed already."""
+        only = part_filter(kind, value)
+        return EVERYTHING if self == only else only
 
     def describe(self) -> str:
         """The filter in words, for a title."""
-        found = [LABELS.get(self.category, self.category.replace("_", " "))] if self.category else []
+        found = [label(self.category)] if self.category else []
         found += [self.tool] if self.tool else []
         found += [self.path] if self.path else []
-        found += [self.verdict] if self.verdict else []
+        found += [label(self.verdict)] if self.verdict else []
         found += [f"est. {self.min_tokens:,} tokens or more"] if self.min_tokens else []
+        found += ["in context"] if self.in_context else []
         return ", ".join(found)
+
+    def nothing(self, policy: str) -> str:
+        """What to say where it lists no row; a verdict is one by *policy*, and another may have rows of it."""
+        by = f" by {policy}" if self.verdict else ""
+        return f"No rows match: {self.describe()}{by}; f changes it, esc shows all"
 
 
 EVERYTHING = Filter()
+
+
+def part_filter(kind: str, value: str) -> Filter:
+    """What lists a part of the context: a ``category``, a ``tool`` or a ``path``."""
+    return EVERYTHING.with_(kind, value).with_("in_context", True)
+
+
+def label(name: str) -> str:
+    """What a kind of row or a verdict is called."""
+    return LABELS.get(name) or LEGEND.get(name) or name.replace("_", " ")
+
+
+def bit(kind: str) -> int:
+    """The bit of a kind in what ``traits_of`` gives."""
+    return _BITS.get(kind, 0)
+
+
+def number_of(facts: Facts, tool: str) -> int:
+    """The number of a tool; -2 for one that is never used."""
+    return facts.tools.index(tool) if tool in facts.tools else -2
+
+
+def traits_of(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
+    """What a row is, a bit for each kind, and the numbers of the tools that it calls or is a result of: of a result (a
+    row of facts), or of a message without its results.
+
+    Args:
+        path: leave out the tools that do not read this file.
+    """
+    if block >= 0:
+        kinds = _BITS[category_of(facts, message, block)]
+        if facts.block_flags[block] & BlockFlag.ERROR and facts.kind[block] == Kind.TOOL_RESULT:
+            kinds |= _BITS["error"]
+        return kinds, (facts.tool[block],) if facts.call[block] >= 0 and _reads(facts, block, path) else ()
+    kinds, tools, kind = 0, list[int](), facts.kind
+    for each in facts.blocks_of(message):
+        if kind[each] != Kind.TOOL_RESULT:
+            kinds |= _BITS[category_of(facts, message, each)]
+            if kind[each] == Kind.TOOL_USE and facts.call[each] >= 0 and _reads(facts, each, path):
+                tools.append(facts.tool[each])
+    return kinds, tuple(tools)
+
+
+def _reads(facts: Facts, block: int, path: str) -> bool:
+    """Whether a call, or that of a result, reads a file; without a path, anyway."""
+    if not path:
+        return True
+    use = facts.call_use[facts.call[block]]
+    return use >= 0 and facts.path[use] >= 0 and facts.paths[facts.path[use]] == path

@@ -4,7 +4,7 @@ context: compactions, clears and drops of the recorded size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from context_tui.session.session import Session
@@ -57,13 +57,19 @@ def peak_of(session: Session) -> tuple[int, int] | None:
     return (-found[1], found[0]) if found[0] else None
 
 
-def next_changed(rows: Rows, marker: Marker, here: Location, step: int) -> Location | None:
-    """The next (+1) or previous (-1) row that a plan changes, around the ends; None where it changes none."""
+def next_changed(
+    rows: Rows, marker: Marker, here: Location, step: int, among: Collection[int] | None = None
+) -> Location | None:
+    """The next (+1) or previous (-1) row that a plan changes, around the ends; None where it changes none.
+
+    Args:
+        among: the rows that are looked at; None for all.
+    """
     count, row = len(rows), rows.row_of(*here)
     for distance in range(1, count + 1):
         at = (row + step * distance) % count
         message, block = rows.message[at], rows.block[at]
-        if block >= WHOLE and marker.mark(message, block).word in CHANGED:
+        if block >= WHOLE and (among is None or at in among) and marker.mark(message, block).word in CHANGED:
             return Location(message, block)
     return None
 

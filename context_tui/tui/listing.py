@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
-from context_tui.tokens.breakdown import category_of
-from context_tui.tui.filters import Filter
+from context_tui.tui.filters import Filter, bit, number_of, traits_of
 from context_tui.tui.folds import NONE, Folds
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import WHOLE, Rows
@@ -29,8 +28,13 @@ def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool, folds: Fol
     found = [row for row in _candidates(rows, marker, wanted) if _matches(rows, marker, wanted, row)]
     if by_size:
         found = [row for row in found if rows.block[row] >= WHOLE and marker.position(rows.message[row]) >= 0]
-        found.sort(key=lambda row: (-rows.tokens[row], row))
+        found.sort(key=lambda row: (-shown_tokens(rows, marker, row), row))
     return array("l", found)
+
+
+def is_listed(listed: Sequence[int], row: int) -> bool:
+    """Whether a row is listed, or a turn that is folded stands for it: whether no filter and no order leaves it out."""
+    return not isinstance(listed, array) or row in listed
 
 
 def folded(rows: Rows, folds: Folds) -> Spans:
@@ -71,35 +75,23 @@ def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range
 
 
 def _matches(rows: Rows, marker: Marker, wanted: Filter, row: int) -> bool:
-    message, block = rows.message[row], rows.block[row]
-    if block < WHOLE or rows.tokens[row] < wanted.min_tokens:
+    message, block, facts = rows.message[row], rows.block[row], marker.context.facts
+    if block < WHOLE or (wanted.min_tokens and shown_tokens(rows, marker, row) < wanted.min_tokens):
         return False
-    if wanted.category and not _of_category(marker, message, block, wanted.category):
+    if wanted.in_context and marker.position(message) < 0:
         return False
-    if (wanted.tool or wanted.path) and not _calls(marker, message, block, wanted):
-        return False
+    if wanted.category or wanted.tool or wanted.path:
+        kinds, tools = traits_of(facts, message, block, wanted.path)
+        if wanted.category and not kinds & bit(wanted.category):
+            return False
+        if (wanted.path and not tools) or (wanted.tool and number_of(facts, wanted.tool) not in tools):
+            return False
     return not wanted.verdict or marker.mark(message, block).word == wanted.verdict
 
 
-def _of_category(marker: Marker, message: int, block: int, category: str) -> bool:
-    facts = marker.context.facts
-    if block >= 0:
-        return category_of(facts, message, block) == category
-    blocks = [each for each in facts.blocks_of(message) if facts.kind[each] != Kind.TOOL_RESULT]
-    return any(category_of(facts, message, each) == category for each in blocks)
-
-
-def _calls(marker: Marker, message: int, block: int, wanted: Filter) -> bool:
-    """Whether a row is a call of, or a result from, the wanted tool or file."""
-    facts = marker.context.facts
-    for each in [block] if block >= 0 else facts.blocks_of(message):
-        if facts.call[each] < 0 or (block < 0 and facts.kind[each] != Kind.TOOL_USE):
-            continue
-        use = facts.call_use[facts.call[each]]
-        path = facts.path[use] if use >= 0 else -1
-        if wanted.tool and facts.tool_name(each) != wanted.tool:
-            continue
-        if wanted.path and (path < 0 or facts.paths[path] != wanted.path):
-            continue
-        return True
-    return False
+def shown_tokens(rows: Rows, marker: Marker, row: int) -> int:
+    """Estimated tokens of a row as it stands in the context; outside of it, as it was recorded."""
+    block, context = rows.block[row], marker.context
+    if block >= 0 and block in context.replaced and marker.position(rows.message[row]) >= 0:
+        return context.replaced[block].tokens
+    return rows.tokens[row]

@@ -136,6 +136,11 @@ class Rows:
                 row = max(row + 1, self._above(event.message))
                 yield row, event
 
+    @property
+    def count(self) -> int:
+        """How many are messages and results, which a filter can list: not heads, not events."""
+        return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
+
     def _above(self, message: int) -> int:
         """The first row of what stands above a message: its events, the head of its turn."""
         row = self.first[message]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,20 +64,30 @@ class Search:
         self.progress, self.ended = found.progress, found.end
         return True
 
-    def step(self, rows: Rows, here: Location, step: int) -> Location | None:
-        """The next (+1) or previous (-1) match from *here*, around the ends; None when there is none."""
-        if not self.locations:
+    def shown(self, rows: Rows, among: Collection[int] | None = None) -> list[Location]:
+        """What was found in some rows; None for all of them."""
+        if among is None:
+            return self.locations
+        return [location for location in self.locations if rows.row_of(*location) in among]
+
+    def step(self, rows: Rows, here: Location, step: int, among: Collection[int] | None = None) -> Location | None:
+        """The next (+1) or previous (-1) match from *here* in some rows, around the ends; None when there is none."""
+        locations = self.shown(rows, among)
+        if not locations:
             return None
-        places = [rows.row_of(*location) for location in self.locations]
+        places = [rows.row_of(*location) for location in locations]
         row = rows.row_of(*here)
         at = bisect_right(places, row) if step > 0 else bisect_left(places, row) - 1
-        return self.locations[at % len(places)]
+        return locations[at % len(places)]
 
-    def count_text(self, here: Location | None = None) -> str:
-        """How many were found, and which of them is shown."""
-        count = plural(len(self.locations), "row")
-        if here is not None and here in self.locations:
-            count = f"{self.locations.index(here) + 1:,} of {count}"
+    def count_text(self, here: Location | None = None, shown: Sequence[Location] | None = None) -> str:
+        """How many were found, and which of them is shown; of those that are not listed only that there are some."""
+        listed = self.locations if shown is None else shown
+        count = plural(len(listed), "row")
+        if here is not None and here in listed:
+            count = f"{listed.index(here) + 1:,} of {count}"
+        if hidden := len(self.locations) - len(listed):
+            count = f"{count}, {hidden:,} not shown"
         return count if self.ended else f"{count}, {self.progress:.0%} searched"
 
 

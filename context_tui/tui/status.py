@@ -55,13 +55,12 @@ def branches(session: Session, width: int) -> str:
 
 def notice(
     view: View,
-    shown: int,
     points: Sequence[Jump],
     fit: Fit | None = None,
     width: int = 200,
     progress: float = 1.0,
 ) -> str:
-    """What to know about a view of which *shown* rows are listed, in about *width* cells.
+    """What to know about a view, in about *width* cells.
 
     Args:
         points: those worth planning before.
@@ -71,8 +70,6 @@ def notice(
     session, context = view.session, view.context
     if not len(session):
         return "No messages in this session"
-    if view.filter and not shown:
-        return f"No rows match: {view.filter.describe()}   esc shows all"
     if view.trouble:
         return view.trouble
     if not len(context):

@@ -14,6 +14,7 @@ from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.recorded import not_in_file
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
+from context_tui.tui.filters import part_filter
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
@@ -61,15 +62,24 @@ def section(rows: list[Row], heading: str) -> list[Row]:
 def test_sections_hold_what_the_breakdown_found() -> None:
     rows = rows_of(CONTEXT, SIZES)
     assert sum(row.tokens or 0 for row in section(rows, "by category")) == sum(PARTS.by_category.values())
-    tools = section(rows, "by tool")
+    tools = section(rows, "results by tool")
     assert [(row.value, row.tokens) for row in tools] == [(each.tool, each.result_tokens) for each in PARTS.by_tool]
-    reads = section(rows, "lines read more than once")
+    files = section(rows, "results by file")
+    assert [(row.value, row.tokens, row.count) for row in files] == [
+        (each.path, each.tokens, str(each.reads)) for each in PARTS.by_file
+    ]
+    assert sum(each.tokens for each in PARTS.by_file) == next(
+        t.result_tokens for t in PARTS.by_tool if t.tool == "Read"
+    )
+    reads = section(rows, "lines read again")
     assert [(row.value, row.tokens) for row in reads] == [
         (each.path, each.wasted) for each in PARTS.duplicate_reads if each.wasted
     ]
 
 
-@pytest.mark.parametrize("heading", ["by category", "by tool", "largest blocks", "lines read more than once"])
+@pytest.mark.parametrize(
+    "heading", ["by category", "results by tool", "results by file", "largest blocks", "lines read again"]
+)
 def test_both_orders_hold_the_same_rows(heading: str) -> None:
     by_size, by_file = (section(rows_of(CONTEXT, SIZES, order), heading) for order in (True, False))
     assert {row.text for row in by_size} == {row.text for row in by_file}
@@ -94,9 +104,13 @@ def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
     rows = rows_of(context, ContextSizes(breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
-    assert {"no messages in this context", "no tool calls", "no blocks", "no line read more than once"} <= {
-        row.text for row in rows
-    }
+    assert {
+        "no messages in this context",
+        "no tool calls",
+        "no file was read",
+        "no blocks",
+        "no line was read again",
+    } <= {row.text for row in rows}
 
 
 @given(st.sampled_from(rows_of(CONTEXT, SIZES)), st.integers(24, 200), st.booleans())
@@ -171,10 +185,58 @@ async def test_every_theme_can_draw_it(theme: str) -> None:
 
 
 def test_a_large_block_keeps_the_name_of_its_file_or_its_command() -> None:
-    read = Row("Read", "message", "/home/dev/context-tui/context_tui/cli/plan.py", "at 7", 900, 0.1, 1.0)
-    assert "Read …/context_tui/cli/plan.py " in "".join(text for text, _ in row_line(read, 60, False))
-    run = Row("Bash", "message", "", "at 9", 800, 0.1, 1.0)
-    assert "Bash pytest -q " in "".join(text for text, _ in row_line(run, 60, False, call="Bash pytest -q"))
+    read = Row("Read", "message", "/home/dev/context-tui/context_tui/cli/plan.py", "#7", 900, 0.1, 1.0)
+    assert "Read …/context_tui/cli/plan.py " in line_text(read, 77) and "Read …/cli/plan.py " in line_text(read, 60)
+    run = Row("Bash", "message", "", "#9", 800, 0.1, 1.0)
+    assert "Bash pytest -q " in line_text(run, 60, call="Bash pytest -q")
+
+
+def line_text(row: Row, width: int, **more: Any) -> str:
+    """A row as it is drawn."""
+    return "".join(text for text, _ in row_line(row, width, False, **more))
+
+
+@pytest.mark.parametrize("width", [46, 57, 60, 77, 100])
+def test_every_column_has_its_name_above_it(width: int) -> None:
+    rows = rows_of(CONTEXT, SIZES)
+    for head, first in (
+        (row, next(each for each in rows[n:] if each.tokens)) for n, row in enumerate(rows) if row.note
+    ):
+        names, numbers = line_text(head, width), line_text(first, width)
+        assert head.text in names and "share" in names and "…" not in names
+        assert names.index("share") + 5 == numbers.index("%") + 1, "right-aligned"
+        assert (head.count in names) and ("by recorded" in names) == bool(head.recorded)
+        if width >= 57:
+            assert head.note in names and any(bar in names for bar in ("of the largest", "of largest", "size"))
+            assert any(glyph in numbers for glyph in "━█▓▒░"), "a bar beside each row"
+
+
+def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
+    said = next(row.text for row in rows_of(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
+    assert "system prompt and tool definitions" in said and "the session file does not hold them" in said
+    bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
+    assert not any("not in the file" in row.text for row in rows_of(bare, ContextSizes(breakdown(bare))))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+async def test_words_are_wrapped_and_not_cut(width: int) -> None:
+    app = Parts()
+    async with app.run_test(size=(width, 40)) as pilot:
+        await pilot.pause()
+        told = " ".join(row.text for row in app.view.rows if row.tokens is None and not row.note)
+        assert "less its estimate by recorded sizes: the same parts" in told
+        for line, row in enumerate(app.view.rows):
+            assert row.tokens is not None or row.note or row.text in app.view.render_line(line).text
+
+
+async def test_the_part_that_is_listed_is_marked() -> None:
+    app = Parts()
+    async with app.run_test(size=(100, 40)):
+        app.view.show(CONTEXT, SIZES, part_filter("tool", "Bash"))
+        marked = [row.text for n, row in enumerate(app.view.rows) if "●" in app.view.render_line(n).text]
+        assert marked == ["Bash"]
+        app.view.show(CONTEXT, SIZES)
+        assert not any("●" in app.view.render_line(n).text for n in range(len(app.view.rows)))
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:

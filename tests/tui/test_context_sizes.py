@@ -127,7 +127,7 @@ def test_left_branches_are_told_with_what_opens_one() -> None:
         "5 messages, 2 requests on a rewound branch: compacted-session.jsonl#branch-1",
         "5 messages, 2 requests on a rewound branch: #branch-1",
     ]
-    assert notice(View(made), 40, [], None, 118) == said[0]
+    assert notice(View(made), [], None, 118) == said[0]
     assert open_session(f"{SAMPLES / 'compacted-session.jsonl'}#branch-1").length == 23
     made.facts.branches.append(Branch("branch-2", 3, 1))
     assert branches(made, 200).startswith("8 messages, 3 requests on 2 rewound branches   open the first: ")
@@ -177,8 +177,8 @@ def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
 def test_every_cause_is_listed_with_its_tokens() -> None:
     rows = shown(fit=OFF)
     start = next(n for n, row in enumerate(rows) if row.text == "why the estimate is off")
-    assert rows[start].note.startswith("19 % below the 515,912 recorded")
-    assert [(row.text, row.tokens) for row in rows[start + 1 : start + 6]] == [
+    assert rows[start + 1].text.startswith("the estimate is 19 % below the 515,912 recorded")
+    assert [(row.text, row.tokens) for row in rows[start + 2 : start + 7]] == [
         ("tokenizer: more", 123_682),
         ("thinking: less", 31_908),
         ("frames of requests: more", 16_306),
@@ -192,7 +192,7 @@ def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     view = View(session())
     parts = context_sizes_of(view).parts
     reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
-    rows = rows_of(view.context, ContextSizes(replace(parts, duplicate_reads=reads)))
+    rows = rows_of(view.context, ContextSizes(replace(parts, duplicate_reads=reads, by_file=[])))
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
 
 

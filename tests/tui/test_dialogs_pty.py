@@ -123,7 +123,22 @@ def test_a_text_to_find(terminal: Terminal, pace: float) -> None:
 @PACES
 def test_a_filter(terminal: Terminal, pace: float) -> None:
     typed(terminal, f"fj{ENTER}", pace)
-    terminal.wait_for("timeline: user", timeout=10)
+    terminal.wait_for("user: 6 of 66 rows", timeout=10)
+
+
+@PACES
+def test_a_filter_of_what_another_policy_does_not_do(terminal: Terminal, pace: float) -> None:
+    typed(terminal, f"f{'j' * 10}{ENTER}2", pace)
+    terminal.wait_for("No rows match: cleared by defect-compact", timeout=10)
+    terminal.output = b""
+    typed(terminal, "1", pace)
+    terminal.wait_for("cleared: 6 of 66 rows", timeout=10)
+
+
+@PACES
+def test_a_part_of_the_breakdown(terminal: Terminal, pace: float) -> None:
+    typed(terminal, f"b{ENTER}", pace)
+    terminal.wait_for("results, in context: 36 of 66 rows", timeout=10)
 
 
 def test_leaving_by_way_of_an_export(terminal: Terminal, session: Path) -> None:

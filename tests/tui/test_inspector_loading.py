@@ -20,6 +20,7 @@ from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.status import notice
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 
@@ -106,6 +107,10 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         screen.do(screen.controller.filter_by, "tool", "Bash")
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
+        assert "Bash" in screen.query_one(ColumnHeads).title, "it is told what is listed"
+        await pilot.press("f")
+        assert "Show only" in drawn(running) and "verdict" in drawn(running)
+        await pilot.press("escape")
         slow.free = True
         await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
@@ -166,7 +171,7 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         assert running.screen is screen, "half a session is not exported"
         await pilot.press("4", "home")
         screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin="chain"))
-        assert "e exports" not in notice(screen.view, 10, [], progress=screen.controller.progress)
+        assert "e exports" not in notice(screen.view, [], progress=screen.controller.progress)
         await pilot.press("r")
         assert not screen.controller.reading, "what was applied would be lost"
         screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin=""))

@@ -226,7 +226,7 @@ def test_the_command_line_names_one_of_several_sessions(
 def test_settings_that_allow_no_plan_say_why() -> None:
     view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
     assert view.plan is None and "99,999" in view.trouble
-    assert notice(view, 1, []) == view.trouble
+    assert notice(view, []) == view.trouble
     other = view.with_policy("chain")
     assert other.trouble == "" and other.trouble_of("manual") == view.trouble
     (row,) = [row for row in score_rows(other.plan_of, other.trouble_of) if row.trouble]
@@ -276,19 +276,19 @@ def test_windows_are_written_as_people_write_them(text: str, tokens: int | None)
 
 def test_odd_states_have_words() -> None:
     empty = View(session(0))
-    assert notice(empty, 0, []) == "No messages in this session"
+    assert notice(empty, []) == "No messages in this session"
     one = View(session(1))
-    assert "a single turn" in notice(one, 9, [])
-    assert "No rows match" in notice(View(session(), filter=Filter(tool="Nope")), 0, [])
+    assert "a single turn" in notice(one, [])
+    assert Filter(tool="Nope").nothing("manual") == "No rows match: Nope; f changes it, esc shows all"
     bare = View(session(4, 0), policy="koda-microcompact")
-    assert "No tool results" in notice(bare, 8, [])
-    assert "Planned before #10" in notice(View(session(), at=10), 9, [])
+    assert "No tool results" in notice(bare, [])
+    assert "Planned before #10" in notice(View(session(), at=10), [])
 
 
 def test_what_could_not_be_read_is_told_before_the_rest() -> None:
     samples = Path(__file__).parents[2] / "sample_sessions"
     broken = View(open_session(samples / "broken-on-purpose.jsonl"))
-    assert notice(broken, 9, []) == "5 of 20 records could not be read   p lists them"
+    assert notice(broken, []) == "5 of 20 records could not be read   p lists them"
     made = session()
     made.facts.problems.append(Problem("the file", "ends too soon"))
-    assert notice(View(made), 9, []) == "1 problem: not all of the file could be read   p lists it"
+    assert notice(View(made), []) == "1 problem: not all of the file could be read   p lists it"

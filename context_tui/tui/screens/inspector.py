@@ -35,6 +35,7 @@ from context_tui.tui.context_events import about
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.document import Subject
 from context_tui.tui.drafts import Drafts
+from context_tui.tui.filter_counts import FilterCounts, possible_verdicts
 from context_tui.tui.loading import Failed
 from context_tui.tui.marks import NO_MARK
 from context_tui.tui.request_info import describe_request
@@ -49,7 +50,7 @@ from context_tui.tui.screens.dialogs import (
     window_prompt,
     window_tokens,
 )
-from context_tui.tui.screens.filters import Choice, FilterScreen
+from context_tui.tui.screens.filters import Choice, FilterScreen, lines_of
 from context_tui.tui.screens.full_screens import screen_of
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
@@ -153,6 +154,7 @@ class InspectorScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
+        self.set_class(self.options.last.breakdown, "-parts")
         if wrong := unknown_keys(self.options.keys):
             self.show_notification(wrong, warn=True)
         loading = self.controller.loading
@@ -182,8 +184,9 @@ class InspectorScreen(Screen[None]):
 
     @property
     def location(self) -> Location:
-        """What is selected."""
-        return self.query_one(Timeline).location
+        """What is selected; where nothing is listed, what was before."""
+        timeline = self.query_one(Timeline)
+        return timeline.location if timeline.count else self.view.cursor
 
     def do(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
         """Carry out a command on what is on screen, and show what came of it; one that is refused says why.
@@ -192,7 +195,7 @@ class InspectorScreen(Screen[None]):
             What the command returns; None where it was refused.
         """
         controller, timeline = self.controller, self.query_one(Timeline)
-        controller.move(timeline.location)
+        controller.move(self.location)
         revision, result = controller.revision, None
         try:
             result = command(*arguments)
@@ -215,13 +218,13 @@ class InspectorScreen(Screen[None]):
             self.set_status(read.why)
             self.show_notification(read.why, warn=True)
             return
-        controller.move(timeline.location)
+        controller.move(self.location)
         controller.take(read)
         if read.end:
             self.draw()
             return
         timeline.grow(controller.rows, controller.reader, controller.listed)
-        self.query_one(ColumnHeads).show("timeline", len(controller.rows.first))
+        self._draw_frame()
         self.set_status(status.reading(read.session, read.progress))
         self.query_one(HeaderBar).show_progress(read.progress, len(read.session))
         if self.query_one(Detail).location is None:
@@ -261,11 +264,18 @@ class InspectorScreen(Screen[None]):
     def _draw_timeline(self) -> None:
         view, controller = self.view, self.controller
         marker = None if controller.reading else controller.marker
-        self.query_one(Timeline).show(controller.rows, controller.reader, marker, controller.listed, view.cursor)
-        order = "largest first" if view.by_size else ""
-        title = line(", ".join(filter(None, [order, view.filter.describe()])))
+        nothing = line(view.filter.nothing(view.policy)) if view.filter else ""
+        self.query_one(Timeline).show(
+            controller.rows, controller.reader, marker, controller.listed, view.cursor, nothing
+        )
+        self._draw_frame()
+
+    def _draw_frame(self) -> None:
+        """Say above the timeline what of it is listed, where that is not all."""
+        view, rows, count = self.view, self.controller.rows, len(self.controller.listed)
+        title = line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self.query_one(ColumnHeads)
-        heads.show(f"timeline: {title}" if title else "timeline", len(controller.rows.first))
+        heads.show(title or "timeline", len(rows.first), (count, rows.count) if title else None)
         heads.set_class(bool(title), "-filtered")
 
     def _draw_panel(self) -> None:
@@ -321,9 +331,9 @@ class InspectorScreen(Screen[None]):
             parts = sizes.parts.by_category if sizes else None
             self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress)
         if sizes is not None:
-            self.query_one(BreakdownView).show(view.context, sizes)
+            self.query_one(BreakdownView).show(view.context, sizes, view.filter)
         fit, width = sizes.fit if sizes else None, self.size.width - 2
-        text = status.notice(view, len(controller.listed), controller.points, fit, width, progress)
+        text = status.notice(view, controller.points, fit, width, progress)
         kept = "" if self.options.policy else told(view.params)
         hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept)
         hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
@@ -428,7 +438,7 @@ class InspectorScreen(Screen[None]):
             return
         other = self.view.counterpart(event.location)
         if other is not None:
-            self.do(self.controller.select, other)
+            self.go_to(other)
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
 
@@ -448,7 +458,7 @@ class InspectorScreen(Screen[None]):
     @on(Timeline.Opened)
     def open_detail(self) -> None:
         """Read the selected row in full."""
-        self.query_one(ContentSwitcher).current = "detail"
+        self._show_side("detail")
         self.add_class("-reading")
         self.draw_detail()
         self.query_one(Detail).focus()
@@ -466,6 +476,11 @@ class InspectorScreen(Screen[None]):
     @on(HeaderBar.Jumped)
     def _header_clicked(self, event: HeaderBar.Jumped) -> None:
         self.do(self.controller.plan_before, event.message)
+
+    def go_to(self, location: Location) -> None:
+        """Select a location, and say so where rows are listed for it that were not."""
+        if said := self.do(self.controller.select, location):
+            self.show_notification(said)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of another turn."""
@@ -492,7 +507,7 @@ class InspectorScreen(Screen[None]):
             return
         answer = await self.app.push_screen_wait(message_prompt(last))
         if answer:
-            self.do(self.controller.select, Location(message_number(answer, last)))
+            self.go_to(Location(message_number(answer, last)))
 
     def action_pane(self, step: int) -> None:
         """Go to another pane."""
@@ -574,7 +589,11 @@ class InspectorScreen(Screen[None]):
 
     def action_filter(self) -> None:
         """Choose what is listed."""
-        self.app.push_screen(FilterScreen(self.view.session.facts, self.view.filter), self._filtered)
+        view, rows, marker = self.view, self.controller.rows, self.controller.filter_marker()
+        verdicts = possible_verdicts(marker, len(rows.first))
+        lines = list(lines_of(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
+        counts = FilterCounts(rows, marker, view.filter.path)
+        self.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=self.options.ascii), self._filtered)
 
     def _filtered(self, choice: Choice | None) -> None:
         if choice is not None:
@@ -590,22 +609,39 @@ class InspectorScreen(Screen[None]):
 
     def action_breakdown(self) -> None:
         """Show where the context went, or the message again."""
-        switcher = self.query_one(ContentSwitcher)
-        if switcher.current == "breakdown":
-            switcher.current = "detail"
+        behind = self.has_class("-narrow") and not self.has_class("-reading")
+        if self.query_one(ContentSwitcher).current == "breakdown" and not behind:
+            self._show_side("detail")
             self.close_detail()
         else:
-            switcher.current = "breakdown"
+            self._show_side("breakdown")
             self.add_class("-reading")
             self.query_one(BreakdownView).focus()
 
+    def _show_side(self, name: str) -> None:
+        """Show the detail or the breakdown, whose bars take more room."""
+        self.query_one(ContentSwitcher).current = name
+        self.set_class(name == "breakdown", "-parts")
+
     @on(BreakdownView.Filter)
     def _breakdown_filter(self, event: BreakdownView.Filter) -> None:
-        self.do(self.controller.filter_by, event.kind, event.value)
+        self.do(self.controller.show_part, event.kind, event.value)
+        self._uncover_timeline()
 
     @on(BreakdownView.Goto)
     def _breakdown_goto(self, event: BreakdownView.Goto) -> None:
-        self.do(self.controller.select, Location(event.message, event.block))
+        self.go_to(Location(event.message, event.block))
+        self._uncover_timeline()
+
+    def _uncover_timeline(self) -> None:
+        """Close the breakdown where the timeline is hidden behind it."""
+        if self.has_class("-narrow"):
+            self._show_side("detail")
+            self.close_detail()
+
+    @on(ColumnHeads.Cleared)
+    def _filter_cleared(self) -> None:
+        self.action_unfilter()
 
     # Searching
 
@@ -634,7 +670,7 @@ class InspectorScreen(Screen[None]):
         search = self.controller.search
         if search.take(event.found):
             self.query_one(Timeline).show_matches(frozenset(search.locations))
-            self.query_one(SearchBar).show_count(search.count_text())
+            self.query_one(SearchBar).show_count(self.controller.matches_text)
             if search.wanted and (search.locations or search.ended):
                 self.action_match(search.wanted)
 
@@ -654,9 +690,8 @@ class InspectorScreen(Screen[None]):
     def action_match(self, step: int) -> None:
         """Go to the next or previous match, or once there is one to the first that is found."""
         if self.do(self.controller.match, step):
-            search = self.controller.search
-            self.query_one(Detail).seek(search.text)
-            self.query_one(SearchBar).show_count(search.count_text(self.view.cursor))
+            self.query_one(Detail).seek(self.controller.search.text)
+            self.query_one(SearchBar).show_count(self.controller.matches_text)
 
     # Applying, undoing, exporting
 
@@ -730,10 +765,12 @@ class InspectorScreen(Screen[None]):
             self.jobs.cancel("read")
         elif bar.display:
             bar.action_close()
+        elif self.controller.limited and self.query_one(Timeline).has_focus:
+            self.action_unfilter()
         elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
-            self.query_one(ContentSwitcher).current = "detail"
+            self._show_side("detail")
             self.close_detail()
-        elif self.view.filter or self.view.by_size:
+        elif self.controller.limited:
             self.action_unfilter()
         elif self.view.at is not None:
             self.do(self.controller.as_of)

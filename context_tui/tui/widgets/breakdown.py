@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
@@ -16,15 +19,23 @@ from textual.visual import Visual
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
+from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
+from context_tui.tui.filters import EVERYTHING, part_filter
 from context_tui.tui.text import Reader
-from context_tui.tui.widgets.breakdown_rows import Row, rows_of
+from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
 from context_tui.tui.widgets.composition import LOOKS
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
+from context_tui.tui.wrapping import wrap
 
-COUNT = 22
+COUNT = 8
+"""Cells of the column of counts."""
 RECORDED, SHORT, WIDE = 19, 12, 70
 """Cells of the column of recorded sizes: from a width of WIDE on, and in less."""
+NUMBERS = 17
+"""Cells of tokens and share."""
+NAME, BAR = 16, 3
+"""Cells that the name gets before there is a bar, and the shortest bar."""
 
 
 def _words(row: Row, width: int, call: str) -> str:
@@ -35,66 +46,72 @@ def _words(row: Row, width: int, call: str) -> str:
         tool = safe(row.text, width)
         return f"{tool} {short_path(row.value, width - cell_len(tool) - 1)}".rstrip()
     if row.category and cell_len(row.text) > width and not call:
-        look = LOOKS[row.category]
-        return look.name if cell_len(look.name) <= width else safe(look.short, width)
+        return safe(SHORTER.get(row.category, LOOKS[row.category].short), width)
     return safe(call or row.text, width)
 
 
-def row_line(row: Row, width: int, here: bool, call: str = "") -> list[Run]:
-    """A row in *width* cells: what it is, how often, tokens, share and a bar; counts and bar go when it is narrow.
+def row_line(row: Row, width: int, here: bool, call: str = "", *, chosen: bool = False) -> list[Run]:
+    """A row in *width* cells: what it is, how often, tokens, share and a bar; the bar goes first where it is narrow.
 
-    *call* is what a result answers, in a line, where that is known.
+    Args:
+        call: what a result answers, in a line, where that is known.
+        chosen: whether the timeline lists this row's part and nothing else.
     """
     if row.tokens is None:
-        return _heading(row, width)
-    ends: list[Run] = [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
-    if row.recorded:
-        ends.append((row.recorded.rjust(_recorded(width)), ""))
-    name, count, size = _widths(width, cells(ends), counts=not row.recorded)
-    often = row.count if len(row.count) <= count else row.count.partition(", ")[0] if count else ""
-    name += count - len(often)  # what a count leaves is the name's
-    fit = name - 2 if often else name
+        return _heading(row, width) if row.note else pad([("  ", ""), (safe(row.text, width - 2), MUTED)], width)
+    widths = _Widths.of(row, width)
     look = LOOKS.get(row.category)
-    text = _words(row, fit, call)
-    runs: list[Run] = [("▸ " if here else "  ", f"bold {HUE}"), *pad([(text, BOLD if here else "")], name)]
-    runs += [(often, MUTED), *ends]
-    if size:
+    runs: list[Run] = [("▸" if here else " ", f"bold {HUE}"), ("●" if chosen else " ", f"bold {HUE}")]
+    runs += pad([(_words(row, widths.name - 1, call), BOLD if here or chosen else "")], widths.name)
+    runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
+    runs += [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
+    runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
+    if widths.bar:
         glyph = look.pattern if look else "━"
-        filled, rest = bar(row.bar, size, glyph, "·" if look else "─")
+        filled, rest = bar(row.bar, widths.bar, glyph, "·" if look else "─")
         runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
     return pad(runs, width)
 
 
-def _recorded(width: int) -> int:
-    """Cells of the column of recorded sizes."""
-    return RECORDED if width >= WIDE else SHORT
+@dataclass(frozen=True)
+class _Widths:
+    """Cells of the columns: the name behind two cells for marks, the count, recorded sizes, and the bar behind two."""
 
+    name: int
+    count: int
+    recorded: int
+    bar: int
 
-def _widths(width: int, ends: int, counts: bool = True) -> tuple[int, int, int]:
-    """Cells for the name, the count and the bar, beside the numbers, which take *ends*."""
-    room = width - 2 - ends
-    count = 0 if not counts else COUNT if room >= COUNT + 20 else 10 if room >= 30 else 0
-    name = max(26, (room - count) * 9 // 20)
-    size = room - count - name - 2
-    return (name, count, size) if size >= 8 else (room - count, count, 0)
+    @classmethod
+    def of(cls, row: Row, width: int) -> _Widths:
+        """The columns of a row, or of the heading above it, at a width."""
+        recorded = (RECORDED if width >= WIDE else SHORT) if row.recorded else 0
+        room = width - 2 - NUMBERS - recorded
+        count = COUNT if row.count and room > 2 * COUNT else 0
+        name = max(NAME, (room - count) * 2 // 3)
+        size = room - count - name - 2
+        return cls(name, count, recorded, size) if size >= BAR else cls(room - count, count, recorded, 0)
 
 
 def _heading(row: Row, width: int) -> list[Run]:
-    """A heading with a rule, or a line of words; over two columns of numbers it names them."""
-    if not row.note:
-        return pad([("  ", ""), (safe(row.text, width - 2), MUTED)], width)
-    title: list[Run] = [(f" {safe(row.text, width - 2)}", f"bold {HUE}")]
-    if not row.recorded:
-        title.append((f"  {row.note}", MUTED))
-        return pad([*title, (" " + "─" * max(width - cells(title) - 2, 0), MUTED)], width)
-    size = _recorded(width)
-    name, count, _ = _widths(width, 17 + size, counts=False)
-    label = row.recorded if len(row.recorded) < size else row.recorded.rpartition(" ")[0]
-    columns: list[Run] = [(f" {row.note}", MUTED), ("share".rjust(7), MUTED), (label.rjust(size), MUTED)]
-    rule = max(2 + name + count + 10 - cells(title) - 1 - len(row.note) - 1, 0)
-    title = [*title, (" " + "─" * rule, MUTED), *columns]
-    left = width - cells(title) - 2
-    return pad([*title, (" " + "─" * left if left > 0 else "", MUTED)], width)
+    """A heading with a rule, on which the columns have their names."""
+    widths = _Widths.of(row, width)
+    recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
+    tokens = 2 + widths.name + widths.count + 10
+    labels = [(tokens, row.note), (tokens + 7, "share")]
+    if widths.count:  # the name of the next column may be wider than its numbers
+        labels.insert(0, (min(tokens - 10, tokens - len(row.note) - 1), row.count))
+    if widths.recorded:
+        labels.append((tokens + 7 + widths.recorded, recorded))
+    if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= widths.bar), ""):
+        labels.append((width - widths.bar + len(name), name))
+    runs: list[Run] = [(f" {safe(row.text, max(width - 2, 0))}", f"bold {HUE}")]
+    for end, text in labels:
+        gap = end - len(text) - cells(runs)
+        if gap > 0:
+            runs += [(f" {'─' * (gap - 2)} " if gap > 2 else " " * gap, MUTED), (text, MUTED)]
+    rest = width - cells(runs)
+    return pad([*runs, (f" {'─' * (rest - 1)}" if rest > 1 else "", MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
@@ -109,9 +126,14 @@ class BreakdownView(ScrollView, can_focus=True):
         Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="First row"),
         Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="Last row"),
         Binding(
-            "enter", "choose", "Show these", id="parts-choose", tooltip="Show only these rows, or go to the message"
+            "enter",
+            "choose",
+            "show these",
+            key_display="enter",
+            id="parts-choose",
+            tooltip="Show only these rows, or go to the message; again: show all rows",
         ),
-        Binding("s", "order", "Size / file order", id="parts-order", tooltip="Sort by size, or by place in the file"),
+        Binding("s", "order", "sort", id="parts-order", tooltip="Sort by size, or by place in the file"),
     ]
     cursor = reactive(0, repaint=False)
 
@@ -133,23 +155,40 @@ class BreakdownView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.ascii = ascii
         self.by_size = True
+        self._width = 0
         self.rows: list[Row] = []
+        self.listed = EVERYTHING
         self._shown: tuple[Context, ContextSizes] | None = None
 
-    def show(self, context: Context, sizes: ContextSizes) -> None:
-        """Show the parts of a context."""
+    def show(self, context: Context, sizes: ContextSizes, listed: filters.Filter = EVERYTHING) -> None:
+        """Show the parts of a context, and which of them is *listed* in the timeline."""
         if self._shown is None or self._shown[0] is not context or self._shown[1] is not sizes:
             self._shown = context, sizes
             self._list()
+        if listed != self.listed:
+            self.listed = listed
+            self.refresh()
 
     def _list(self) -> None:
         """Make the rows of what is shown, in the order that is chosen."""
         if self._shown is None:
             return
-        self.rows = rows_of(*self._shown, self.by_size)
+        self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
+        order = "largest first" if self.by_size else "in the order of the file"
+        total = sum(self._shown[1].parts.by_category.values())
+        title = f"where the context went: est. {total:,} tokens"
+        self.border_title = Content(f"{title}, {order}" if len(title) + len(order) + 6 <= self._width else title)
         self.virtual_size = Size(0, len(self.rows))
         self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
         self.refresh()
+
+    def _wrapped(self, rows: list[Row]) -> Iterator[Row]:
+        """The rows, with a row for each line that words take."""
+        for row in rows:
+            if row.tokens is None and not row.note:
+                yield from (Row(text) for text in wrap(safe(row.text), max(self._width - 3, 20)))
+            else:
+                yield row
 
     def _near(self, number: int, step: int) -> int:
         """The nearest row that can be chosen, looking in one direction and then in the other."""
@@ -160,7 +199,9 @@ class BreakdownView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Rows are as wide as the widget."""
-        self.virtual_size = Size(0, len(self.rows))
+        if self._width != self.scrollable_content_region.width:
+            self._width = self.scrollable_content_region.width
+            self._list()
 
     def render_line(self, y: int) -> Strip:
         """One row."""
@@ -169,7 +210,9 @@ class BreakdownView(ScrollView, can_focus=True):
         if number >= len(self.rows) or not width:
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
-        runs = row_line(self.rows[number], width, here, self._call(self.rows[number]))
+        row = self.rows[number]
+        chosen = row.kind not in ("", "message") and self.listed == part_filter(row.kind, row.value)
+        runs = row_line(row, width, here, self._call(row), chosen=chosen)
         drawn = content(on(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)

@@ -18,15 +18,24 @@ from context_tui.tokens.measured import measured
 from context_tui.tui.context_sizes import ContextSizes, off_text
 from context_tui.tui.widgets.composition import LOOKS
 
-OFFENDERS = 12
+OFFENDERS, FILES = 12, 20
+"""How many of the largest blocks are told, and of the files that took most."""
+SHORTER = {"not_in_file": "not in the file"}
+"""Categories that are called otherwise than in the bar, where there is no room for the name."""
+HIDDEN = (
+    "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
+    " hold them; what the first request recorded, less its estimate"
+)
+BY_RECORDED = "by recorded sizes: the same parts, by the sizes that the requests recorded"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither.
+    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither, nor have lines of words.
 
     ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
-    ``recorded`` is what stands in the column of recorded sizes, where a section has one; its heading names that.
+    ``recorded`` is what stands in the column of recorded sizes, where a section has one. A heading is a row with a
+    ``note``, which names the column of tokens; its ``count`` and ``recorded`` name those columns.
     """
 
     text: str
@@ -52,20 +61,26 @@ def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list
     if not total:
         rows.append(Row("no messages in this context"))
     rows += _sorted(_categories(parts, total, real), by_size)
+    if parts.by_category.get("not_in_file"):
+        rows.append(Row(HIDDEN))
+    if real:
+        rows.append(Row(BY_RECORDED))
     if total and sizes.suggested and sizes.suggested.why:
         rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested.why}"))
     if parts.diagnosis:
         rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _causes(sizes.fit) if sizes.fit else []
     tools = _sorted(_tools(facts, parts, total), by_size)
-    rows += [Row("by tool", note="est. tokens of results"), *(tools or [Row("no tool calls")])]
+    rows += [Row("results by tool", count="calls", note="est. tokens"), *(tools or [Row("no tool calls")])]
+    files = _sorted(_files(facts, parts, total), by_size)
+    rows += [Row("results by file", count="reads", note="est. tokens"), *(files or [Row("no file was read")])]
     largest = _sorted(offenders(context, total), by_size)
-    rows += [Row("largest blocks", note="est. tokens"), *(largest or [Row("no blocks")])]
+    rows += [Row("largest blocks", count="message", note="est. tokens"), *(largest or [Row("no blocks")])]
     reads = _sorted(_reads(facts, parts, total), by_size)
     return [
         *rows,
-        Row("lines read more than once", note="reads, est. tokens, est. repeated tokens"),
-        *(reads or [Row("no line read more than once")]),
+        Row("lines read again", count="reads", note="est. repeated"),
+        *(reads or [Row("no line was read again")]),
     ]
 
 
@@ -83,10 +98,9 @@ def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | N
         tokens = parts.by_category.get(name, 0)
         if tokens or (real and real.get(name)):
             recorded = "" if real is None else "unknown" if real.get(name) is None else f"{real[name]:,}"
-            text = look.name + (" (recorded − estimated)" if name == "not_in_file" else "")
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
             share = tokens / total if total else 0.0
-            yield place, Row(text, kind, name, "", tokens, share, category=name, recorded=recorded)
+            yield place, Row(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
 
 
 def _causes(fit: Fit) -> list[Row]:
@@ -96,7 +110,7 @@ def _causes(fit: Fit) -> list[Row]:
         return []
     causes = [*fit.causes, Cause("unexplained", fit.unexplained)]
     most = max(abs(cause.tokens) for cause in causes) or 1
-    found = [Row("why the estimate is off", note=f"{off}: tokens by cause")]
+    found = [Row("why the estimate is off", note="tokens"), Row(f"the estimate is {off}; by cause:")]
     for cause in causes:
         tokens, text = abs(cause.tokens), f"{cause.what}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
@@ -107,10 +121,17 @@ def _causes(fit: Fit) -> list[Row]:
 def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
     places = {name: place for place, name in enumerate(facts.tools)}
     for each in parts.by_tool:
-        name, calls = each.tool or "(call not in the file)", f"{each.calls:,} {'call' if each.calls == 1 else 'calls'}"
+        name, calls = each.tool or "(call not in the file)", f"{each.calls:,}"
         share = each.result_tokens / total if total else 0.0
         kind = "tool" if each.tool else ""
         yield places.get(each.tool, -1), Row(name, kind, each.tool, calls, each.result_tokens, share)
+
+
+def _files(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+    places = {path: place for place, path in enumerate(facts.paths)}
+    for each in parts.by_file[:FILES]:
+        share = each.tokens / total if total else 0.0
+        yield places[each.path], Row(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
 
 
 def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[tuple[int, Row]]:
@@ -130,7 +151,7 @@ def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[
         if tokens:
             category = category_of(facts, message, row)
             share = tokens / total if total else 0.0
-            (text, path), at = _named(facts, row, category), f"at {message:,}"
+            (text, path), at = _named(facts, row, category), f"#{message:,}"
             found = Row(text, "message", path, at, tokens, share, category=category, message=message, block=row)
             yield -place, found
 
@@ -149,5 +170,4 @@ def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Ro
     places = {path: place for place, path in enumerate(facts.paths)}
     for read in (each for each in parts.duplicate_reads if each.wasted):
         share = read.wasted / total if total else 0.0
-        count = f"{read.count:,} reads, {read.tokens:,}"
-        yield places[read.path], Row(read.path, "path", read.path, count, read.wasted, share)
+        yield places[read.path], Row(read.path, "path", read.path, f"{read.count:,}", read.wasted, share)

@@ -164,14 +164,23 @@ def _strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, over: St
     return Strip([Segment(part, style + over) for part, style in parts]).adjust_cell_length(width, text + over)
 
 
-def paint_column_heads(columns: Columns, title: str, styles: Mapping[str, Style], rule: str = RULE) -> Strip:
-    """The upper edge of the timeline: what its columns are, and its title where there is room for it."""
+def paint_column_heads(
+    columns: Columns, title: str, styles: Mapping[str, Style], rule: str = RULE, told: Sequence[str] = ("",)
+) -> Strip:
+    """The upper edge of the timeline: what its columns are, and its title where there is room for it.
+
+    Args:
+        told: what is said behind the title, each in fewer words than the one before: columns lose their heads to the
+            title and to this, and where there is no room for both the title is cut.
+    """
     words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len("est. tokens")
-    labels = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words"), (tokens, "est. tokens")]
-    title, at = clip(title, max(tokens - words - 3, 0)).rstrip(), words + len("first words") + 3
-    if at + cell_len(title) + 3 > tokens:  # the title counts for more: it tells what is filtered
-        at = words
-        del labels[2]
+    heads = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words")]
+    places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind))
+    ways = [(labels, at, behind) for behind in told for labels, at in places[: 3 if behind else 2]]
+    fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
+    labels, at, behind = next(fits, ways[-1])
+    title = clip(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
+    labels = [*labels, (tokens, "est. tokens")]
     parts: list[tuple[str, Style]] = []
     done = 0
     for place, label in sorted([*labels, (at, title)]):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -25,7 +26,7 @@ from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.text import Reader, kind_word
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.row_paint import Columns, Row, paint_head, paint_row, paint_rule
+from context_tui.tui.widgets.row_paint import Columns, Row, clip, paint_head, paint_row, paint_rule
 
 _PARTS = (
     *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
@@ -99,6 +100,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._listed: Sequence[int] = range(0)
         self._matches: frozenset[Location] = frozenset()
         self._matching: frozenset[int] = frozenset()
+        self._nothing = ""
         self._generation = 0
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
         self._styles: dict[str, Style] = {}
@@ -112,8 +114,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         marker: Marker | None,
         listed: Sequence[int],
         cursor: Location | None = None,
+        nothing: str = "",
     ) -> None:
-        """Show these rows with these marks; *listed* are those that are shown, in order."""
+        """Show these rows with these marks; *listed* are those that are shown, in order; *nothing* is said of none."""
+        self._nothing = nothing
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
         self._turns = Turns(rows, marker)
@@ -255,6 +259,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """Draw one line of the window."""
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if not self.count and y == 1 and width and self._nothing:
+            style = self.get_component_rich_style("timeline--text")
+            return Strip([Segment("  " + clip(self._nothing, width - 2), style)])
         if line >= self.count or self._reader is None:
             return Strip.blank(width, self.rich_style)
         row = self._listed[line]
@@ -324,7 +331,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh_line(old)
         self.refresh_line(new)
         self._reveal(new)
-        self.post_message(self.Moved(self.location))
+        if self.count:
+            self.post_message(self.Moved(self.location))
 
     def watch_has_focus(self, focus: bool) -> None:
         """The cursor looks different without focus."""

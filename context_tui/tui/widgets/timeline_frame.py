@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -33,9 +34,13 @@ class ColumnHeads(Widget):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
+    class Cleared(Message):
+        """All rows are to be shown again."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.title = ""
+        self.shown: tuple[int, int] | None = None
         self._messages = 0
 
     def on_mount(self) -> None:
@@ -45,19 +50,37 @@ class ColumnHeads(Widget):
     def _draw_again(self) -> None:
         self.refresh()
 
-    def show(self, title: str, messages: int) -> None:
-        """Show a title, above the columns that so many messages have."""
-        if (title, messages) != (self.title, self._messages):
-            self.title, self._messages = title, messages
+    def show(self, title: str, messages: int, shown: tuple[int, int] | None = None) -> None:
+        """Show a title, above the columns that so many messages have; where not all is *shown*, how many of how many
+        rows are.
+        """
+        if (title, messages, shown) != (self.title, self._messages, self.shown):
+            self.title, self._messages, self.shown = title, messages, shown
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """The line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
-        rule = HEAVY if isinstance(self.parent, Widget) and self.parent.has_focus_within else RULE
+        focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
+        told = shown_text(*self.shown, focused) if self.shown else ("",)
         columns = Columns.of(self.size.width - len(MAP) + 1, self._messages)
-        heads = paint_column_heads(columns, self.title, styles, rule).crop(0, columns.width - 1)
-        return Strip([*heads, Segment(MAP, styles["label"])])
+        heads = paint_column_heads(columns, self.title, styles, HEAVY if focused else RULE, told)
+        return Strip([*heads.crop(0, columns.width - 1), Segment(MAP, styles["label"])])
+
+    def on_click(self) -> None:
+        """Show all rows again."""
+        if self.shown:
+            self.post_message(self.Cleared())
+
+
+def shown_text(count: int, of: int, focused: bool) -> tuple[str, ...]:
+    """How many rows are shown, and how all are: in fewer words each. *focused* is whether esc would do it; elsewhere
+    it closes something else first.
+    """
+    shown = f": {count:,} of {of:,}"
+    if focused:
+        return f"{shown} rows, esc shows all", f"{shown} rows, esc: all", f"{shown}, esc: all"
+    return f"{shown} rows, f changes it", f"{shown} rows", shown
 
 
 class Legend(Widget):

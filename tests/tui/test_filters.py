@@ -27,7 +27,7 @@ from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.row_paint import Columns
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.widgets.timeline_frame import ColumnHeads, shown_text
-from tests.tui.fakes import drawn, until
+from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.tuning import sample
 
@@ -363,7 +363,10 @@ async def test_a_part_of_the_breakdown_is_shown_where_it_can_be_seen(size: tuple
     async with running.run_test(size=size) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        await pilot.press("b", "enter")
+        await pilot.press("b")
+        await pilot.pause()
+        assert footer_fits(running)
+        await pilot.press("enter")
         await settled(pilot)
         assert screen.view.filter == part_filter("category", "tool_result")
         assert screen.query_one(Timeline).region.width > 0 and "results, in context: 36 of 66" in drawn(running)

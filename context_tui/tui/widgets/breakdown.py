@@ -128,12 +128,12 @@ class BreakdownView(ScrollView, can_focus=True):
         Binding(
             "enter",
             "choose",
-            "show these",
+            "show",
             key_display="enter",
             id="parts-choose",
             tooltip="Show only these rows, or go to the message; again: show all rows",
         ),
-        Binding("s", "order", "sort", id="parts-order", tooltip="Sort by size, or by place in the file"),
+        Binding("s", "order", "sort", show=False, id="parts-order", tooltip="Sort by size, or by place in the file"),
     ]
     cursor = reactive(0, repaint=False)
 
@@ -174,7 +174,7 @@ class BreakdownView(ScrollView, can_focus=True):
         if self._shown is None:
             return
         self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
-        order = "largest first" if self.by_size else "in the order of the file"
+        order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._shown[1].parts.by_category.values())
         title = f"where the context went: est. {total:,} tokens"
         self.border_title = Content(f"{title}, {order}" if len(title) + len(order) + 6 <= self._width else title)

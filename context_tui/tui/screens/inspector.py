@@ -750,7 +750,8 @@ class InspectorScreen(Screen[None]):
     def action_help(self) -> None:
         """List all keys."""
         panel = self.query_one(ParameterPanel)
-        self.app.push_screen(HelpScreen([self, self.query_one(Timeline), panel.rows], notes=NOTES))
+        panes = [self, self.query_one(Timeline), panel.rows, self.query_one(BreakdownView)]
+        self.app.push_screen(HelpScreen(panes, notes=NOTES))
 
     def action_full_screen(self, name: str) -> None:
         """Open a view that takes the whole screen."""

@@ -117,6 +117,7 @@ def _heading(row: Row, width: int) -> list[Run]:
 class BreakdownView(ScrollView, can_focus=True):
     """Rows with shares; choosing one filters the timeline or goes to the message."""
 
+    BINDING_GROUP_TITLE = "Where the context went"
     DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="Row above"),
@@ -177,7 +178,8 @@ class BreakdownView(ScrollView, can_focus=True):
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._shown[1].parts.by_category.values())
         title = f"where the context went: est. {total:,} tokens"
-        self.border_title = Content(f"{title}, {order}" if len(title) + len(order) + 6 <= self._width else title)
+        ways = (f"{title}, {order}", f"{title}, s sorts", title)
+        self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
         self.virtual_size = Size(0, len(self.rows))
         self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
         self.refresh()

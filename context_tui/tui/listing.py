@@ -57,10 +57,9 @@ def line_of(listed: Sequence[int], row: int) -> int:
     """The line of a row, or of the nearest that is listed: for a row that is folded away, of the last one above it."""
     if not isinstance(listed, array):
         return max(bisect_right(listed, row) - 1, 0)
-    try:
+    if row in listed:
         return listed.index(row)
-    except ValueError:
-        return min(bisect_left(listed, row), max(len(listed) - 1, 0))
+    return min(range(len(listed)), key=lambda line: abs(listed[line] - row), default=0)  # they may be sorted by size
 
 
 def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range:

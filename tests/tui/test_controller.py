@@ -133,3 +133,11 @@ def test_the_text_of_what_is_selected_is_copied() -> None:
     assert controller.text() == "0 passed"
     controller.select(Location(bash.message - 1))
     assert controller.text().startswith("I look at it.") and "pytest -q" in controller.text()
+
+
+def test_a_row_that_is_not_sorted_stands_for_the_nearest_in_the_file() -> None:
+    controller = opened()
+    turn = controller.rows.messages(2)
+    controller.select(Location(turn.start, HEAD))
+    controller.sort()
+    assert controller.view.cursor == Location(turn.start), "the first words of the turn whose head was selected"

@@ -161,6 +161,17 @@ class KodaMicrocompact(BasePolicy):
             freed=report["tokens_saved"] - len(cleared) * koda_tokens_of_bytes(STUB.size),
         )
 
+    def end(self, name: str, params: Any, context: Context) -> int | None:
+        """Only results of the chosen tools count, and for how many are kept only those that are large enough."""
+        if name not in ("keep_recent", "min_tokens"):
+            return None
+        results, tools = aging(context), frozenset(params.compactable_tools)
+        sizes = [size for tool, size in zip(results.tool, results.tokens, strict=True) if tool in tools]
+        if name == "min_tokens":
+            return max(sizes, default=0) + 1
+        least: int = params.min_tokens
+        return sum(size >= least for size in sizes)
+
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         total, acts = measured(context).total, state.forced or self.trigger(state, params).fires
         if name == "gap_seconds":

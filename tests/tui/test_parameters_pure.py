@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +15,23 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
+from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.measured import measured
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
-from context_tui.tui.widgets.outcome import Outcome, difference, does, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.outcome import (
+    Outcome,
+    Paragraph,
+    difference_forms,
+    does,
+    outcome_of,
+    result_forms,
+    trigger_forms,
+)
 from context_tui.tui.widgets.parameters import fitted
-from context_tui.tui.widgets.setting_paint import columns_for, items, row
+from context_tui.tui.widgets.setting_lists import items
+from context_tui.tui.widgets.setting_paint import columns_for, row
 from context_tui.tui.widgets.sliders import knob_at, track, value_at
 from tests.tui.tuning import sample
 
@@ -112,7 +123,10 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     }
     turns = len(measured(context).turn_starts)
     assert turns > 3 and ends["keep_recent_turns"] == turns
-    assert ends["keep_recent"] == len(measured(context).results.block)
+    results, koda = measured(context).results, KODA_COMPACTABLE
+    of_tools = [measured(context).tool_of_call[context.facts.call[block]] in koda for block in results.block]
+    assert ends["keep_recent"] == sum(of_tools) < len(results.block), "koda clears only what these tools gave"
+    assert ends["cut"] == len(session)
     assert ends["preserve_tail"] == ends["min_keep"] == len(context)
     assert ends["context_budget"] == ends["threshold"] == session.window.tokens
     assert ends["threshold_pct"] == 100 and ends["microcompact_ratio"] == 1.0
@@ -242,7 +256,7 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     )
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
-    lines, spots = items(tools.entries, tools.default, 30, 2)
+    lines, spots = items(tools, tools.default, 30, 2)
     assert all(cells(line) <= 30 for line in lines) and len(spots) == 5
     assert [spot.line for spot in spots] == sorted(spot.line for spot in spots)
 
@@ -269,19 +283,26 @@ def test_each_thing_that_is_done_to_results_is_counted() -> None:
     assert does(outcome_of(made)) == "clears 9 and truncates 5 of 29 results"
 
 
-def text(parts: list[list[Run]]) -> str:
+def text(parts: Paragraph) -> str:
     """Parts as they read."""
     return "   ".join("".join(text for text, _ in part) for part in parts).replace("\u00a0", " ")
 
 
 def test_the_result_reads_as_in_the_picture() -> None:
     words = "clears 14 of 61 results   next request ~118,900 → ~79,876   (−39,024, −33 %)"
-    assert text(result_parts(outcome())) == words
+    assert text(result_forms(outcome())[0]) == words
+    shorter = "clears 14 of 61 results   next request ~118,900 → ~79,876 (−33 %)"
+    assert text(result_forms(outcome())[1]) == shorter
+    assert text(result_forms(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
-    assert summarised in text(result_parts(outcome(0, 88)))
+    assert summarised in text(result_forms(outcome(0, 88))[0])
     recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(Believed(5_000, 0), -40), True)
-    assert text(result_parts(recorded)) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
-    assert text(result_parts(outcome(0))) == "changes nothing: no reason given"
+    assert text(result_forms(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
+    assert text(result_forms(outcome(0))[0]) == "changes nothing: no reason given"
+    why = replace(outcome(0), reason="nothing to clear: only 2 turns")
+    assert text(result_forms(why)[0]) == "nothing to clear: only 2 turns"
+    by_hand = text(result_forms(replace(why, reason="nothing is marked"), by_hand=True)[0])
+    assert by_hand == "nothing is marked   next request ~118,900, as it is"
 
 
 @pytest.mark.parametrize(
@@ -303,20 +324,25 @@ def test_the_result_reads_as_in_the_picture() -> None:
             outcome(1, after=118_899),
             "clear +12:0: 1 more result, +39,023 tokens",
         ),
+        (("policies", ("a", "b"), ("b", "a")), outcome(), outcome(), "policies now b, a: no difference"),
     ],
-    ids=["tokens", "none", "switch", "trigger", "list", "marks"],
+    ids=["tokens", "none", "switch", "trigger", "list", "marks", "order"],
 )
 def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new: Outcome, words: str) -> None:
-    assert words in "".join(text for text, _ in difference([change], old, new))
+    whole, short_form = difference_forms([change], old, new)
+    assert words in text(whole) and change[0] in text(whole)
+    assert change[0] not in text(short_form)
 
 
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
-    assert text(trigger_parts(made.trigger, 1_204)).startswith(
-        "would not run now; first at #1,204, press }: thinks it has"
-    )
-    assert "; never in this session: " in text(trigger_parts(made.trigger, -1))
-    assert "message" not in text(trigger_parts(made.trigger, None))
+    begun = "would not run now; first at #1,204, press }"
+    source, why, numbers, least = map(text, trigger_forms(made, 1_204))
+    assert source.startswith(f"{begun}: thinks it has ") and source.endswith(" since then)")
+    assert why.startswith(f"{begun}: thinks it has ") and why.endswith(" = 120,000")
+    assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and least == begun
+    assert "; never in this session: " in text(trigger_forms(made, -1)[0])
+    assert "message" not in text(trigger_forms(made, None)[0])
     assert outcome_of(made).fires is False
 
 

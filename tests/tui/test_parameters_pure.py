@@ -19,7 +19,7 @@ from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.measured import measured
 from context_tui.tui.widgets.curve import curve_lines, heights
-from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
+from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread
 from context_tui.tui.widgets.outcome import (
     Outcome,
     Paragraph,
@@ -376,3 +376,41 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     assert words(20, 2) == ["result", "would fire: because"]
     assert words(12, 2) == ["result", "would fire:…"]
     assert words(40, 1) == ["result"]
+    two: list[Paragraph] = [[[("a result", "")], [("of two lines", "")]], [[("a result", "")]]]
+    said = [two, [long, short_one]]
+    assert len(fitted(said, 14, 9)) == 5 and len(fitted(said, 14, 4)) == 4, "the last one is shortened first"
+    assert len(fitted(said, 14, 3)) == 3, "then those before it"
+    assert len(fitted(said, 14, 9, below=4)) == 5 and len(fitted(said, 14, 6, below=3)) == 3
+    assert len(fitted(said, 14, 5, below=3)) == 3, "a curve loses its title before what is said is cut"
+
+
+@given(
+    st.lists(st.lists(st.lists(RUNS, max_size=2), min_size=1, max_size=3), max_size=3),
+    st.integers(4, 40),
+    st.integers(1, 8),
+)
+def test_what_is_said_fits(paragraphs: list[list[Paragraph]], width: int, room: int) -> None:
+    for below in (0, 3):
+        lines = fitted(paragraphs, width, room, below)
+        assert len(lines) <= room and all(cells(line) <= width for line in lines)
+
+
+def test_words_are_left_out_whole() -> None:
+    assert short_words("clear big results of all turns", 20) == "clear big results…"
+    assert short_words("clear big results", 17) == "clear big results" and short_words("microcompact", 6) == "micro…"
+
+
+def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
+    def drawn(width: int, height: int, *tokens: int) -> list[str]:
+        curve = curve_lines("chain.keep", [1, 2, 3, 4], tokens, 2, width, height, "turns")
+        return ["".join(text for text, _ in line).rstrip() for line in curve]
+
+    assert drawn(60, 4, 900, 800, 700, 600) == [
+        "next request by keep: ~600 to ~900 tokens",
+        "900 ██████▆▆▆▆▆▆▄▄▄▄▄▄▃▃▃▃▃▃",
+        "  0 " + "█" * 24,
+        "    1        ▲ 2     4 turns",
+    ]
+    assert drawn(30, 3, 900, 800, 700, 600)[0] == "next request by keep, tokens"
+    assert "next request" not in drawn(30, 2, 900, 800, 700, 600)[0], "no title in two lines"
+    assert drawn(60, 4, 7, 7, 7, 7) == ["keep does not change the next request"]

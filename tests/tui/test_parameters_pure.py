@@ -139,6 +139,24 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     assert len({plan.tokens_after for plan in beyond}) == 1
 
 
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not policy.nests])
+@pytest.mark.parametrize(("turns", "steps"), [(10, 3), (1, 2), (3, 9)])
+def test_beyond_its_slider_no_parameter_changes_anything(policy: str, turns: int, steps: int) -> None:
+    session, chosen = sample(turns, steps, compact=False), POLICIES[policy]
+    context = session.context_at()
+    state = runtime_state_of(context, session.window, len(session), forced=True)
+    for each in parameters_in(chosen, chosen.Params(), context, state):
+        if each.scale is None:
+            continue
+        params = [chosen.Params(**{each.name: min(value, each.scale.high)}) for value in _beyond(each.scale.reach)]
+        plans = [chosen.plan(context, param, state) for param in params]
+        assert len({(made.tokens_after, made.trigger.fires) for made in plans}) == 1, each.name
+
+
+def _beyond(reach: float) -> list[float]:
+    return [reach, reach + 1, reach * 2, reach * 100]
+
+
 def test_counts_step_by_one_and_ratios_by_a_hundredth() -> None:
     assert scale_of(1, 1_000, 3, 37, "turns").next(3, 1) == 4
     ratio = scale_of(0.01, 1.0, 0.6, 0, "of window")

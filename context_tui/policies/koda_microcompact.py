@@ -107,7 +107,7 @@ class KodaMicrocompact(BasePolicy):
     """Clear all but the newest results of re-runnable tools, once the session has been idle."""
 
     name: ClassVar[str] = "koda-microcompact"
-    about: ClassVar[str] = "koda: clear old results of re-runnable tools after an idle time"
+    about: ClassVar[str] = "koda: clear old results of re-runnable tools once idle"
     phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
     Params: ClassVar[type[Params]] = KodaMicrocompactParams
     runtime: ClassVar[str] = "koda"

@@ -84,11 +84,10 @@ class Parameter:
         """Range, unit and default, in words: ``1 to 1,000 turns, default 3``."""
         if self.scale is None:
             return ""
-        default = "none" if self.default is None else number(self.default)
         low, high = number(self.scale.low), number(self.scale.high)
-        if self.refers_to == "message":
-            return f"message {low} to {high}, default {default}"
-        return f"{low} to {high}{f' {self.unit}' if self.unit else ''}, default {default}"
+        unit = f" {self.unit}" if self.unit else ""
+        words = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
+        return words if self.default is None else f"{words}, default {number(self.default)}"
 
 
 # What there is

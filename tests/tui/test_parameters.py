@@ -251,6 +251,18 @@ async def test_no_name_is_cut_in_80_columns() -> None:
                 await pilot.press("down")
 
 
+@pytest.mark.parametrize("size", [(78, 7), (58, 10), (70, 10), (158, 7)])
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
+    app = Tuner(policy)
+    async with app.run_test(size=size) as pilot:
+        for _ in app.panel.rows.controls:
+            for widget in (app.panel.rows, app.panel.outcome, app.panel.curve):
+                assert "…" not in widget.render().plain, widget.render().plain
+            await pilot.press("down")
+            await pilot.pause()
+
+
 async def test_by_hand_the_keys_are_named_and_what_is_marked() -> None:
     for size in ((160, 7), (80, 7)):
         app = Tuner("manual")

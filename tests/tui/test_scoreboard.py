@@ -133,6 +133,7 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
         ),
         ("defect-microcompact", 76, "1 defect's microcompact: clear big tool results of all but the last turns"),
         ("agent-sdk-prune", 76, "4 agent-sdk's prune: truncate long tool results, keeping both ends"),
+        ("koda-microcompact", 76, "3 koda's microcompact: clear old results of re-runnable tools once idle"),
         ("koda-microcompact", 56, "3 koda's microcompact: clear old results of re-runnable…"),
         ("manual", 76, "6 manual   by hand: clear single results, summarise all before a message"),
         ("chain", 76, "7 chain   several policies in order"),

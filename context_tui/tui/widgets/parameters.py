@@ -50,7 +50,8 @@ NARROW = 72
 
 
 def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Paragraphs in *room* lines, each as long as it can be: the last one is shortened first, and cut in the end.
+    """Paragraphs in *room* lines, each as long as it can be: they are shortened in turns, from the last one on, and the
+    last one is cut in the end.
 
     Args:
         below: lines that are left free where the shortest forms leave them; ``LEAST_CURVE`` of them are in any case.
@@ -58,15 +59,23 @@ def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, bel
     flown = [[flow(parts, width) for parts in forms] for forms in paragraphs]
     least = sum(min(map(len, forms)) for forms in flown)
     free = max(room - below, min(least, room - min(below, LEAST_CURVE)), 1)
-    chosen = [forms[0] for forms in flown]
-    for number in reversed(range(len(flown))):
-        others = sum(map(len, chosen)) - len(chosen[number])
-        forms = flown[number]
-        chosen[number] = next((form for form in forms if len(form) <= free - others), min(forms, key=len))
+    levels = [0] * len(flown)
+    while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
+        shorter = [_shorter(forms, level) for forms, level in zip(flown, levels, strict=True)]
+        open_ones = [number for number in reversed(range(len(flown))) if shorter[number] is not None]
+        if not open_ones:
+            break
+        number = min(open_ones, key=lambda each: levels[each])
+        levels[number] = shorter[number] or 0
     lines: list[list[Run]] = []
-    for form in chosen:
-        lines += cut(form, free - len(lines), width)
+    for forms, level in zip(flown, levels, strict=True):
+        lines += cut(forms[level], free - len(lines), width)
     return lines
+
+
+def _shorter(forms: list[list[list[Run]]], level: int) -> int | None:
+    """The next form that takes fewer lines than the one of this level."""
+    return next((each for each in range(level + 1, len(forms)) if len(forms[each]) < len(forms[level])), None)
 
 
 class OutcomeText(Widget):

@@ -64,7 +64,8 @@ def list_words(control: Parameter, chosen: Sequence[str], width: int) -> str:
     known = {entry.name for entry in control.entries}
     absent = sum(1 for name in chosen if name not in known)
     here = f"{len(chosen) - absent} of {len(control.entries)}"
-    return f"{here}, {absent} not here" if absent else here
+    words = f"{here}, {absent} not here"
+    return words if absent and cell_len(words) <= width else here
 
 
 def keys_words(control: Parameter, width: int) -> str:

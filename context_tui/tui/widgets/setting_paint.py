@@ -108,19 +108,25 @@ def marks_words(marks: Sequence[tuple[int, int]], width: int) -> str:
     return words
 
 
-def hint(control: Parameter, value: Any, error: str) -> list[list[Run]]:
-    """What the chosen setting is, and what it may be; or what is wrong with the typed value."""
+def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
+    """What the chosen setting is and may be, shorter and shorter; or what is wrong with the typed value."""
     if error:
-        return [[("invalid: ", "bold $text-error"), (error, "$text-error")]]
+        return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = control.about
     if control.kind == "marks":
         about = f"results that are cleared{'; backspace unmarks all' if value else ''}"
-    elif value is None and control.derived is not None and control.default is None:
-        about = f"not set, so {number(control.derived)}: {about}"
     elif control.refers_to == "message":
         about = f"{about}{'; backspace takes the cut back' if value is not None else ''}"
-    words = control.range_words().replace(" ", "\u00a0")
-    return [[(about, MUTED)], *([[(f"({words})", MUTED)]] if words else [])]
+    told: list[list[Run]] = [[(about, MUTED)]]
+    if control.scale is None:
+        return [told]
+    if value is None and control.derived is not None and control.default is None:
+        told = [[(f"not set, so {number(control.derived)}: {about}", MUTED)]]
+    ranges = [control.range_words()]
+    if control.default is not None:
+        ranges.append(f"default {number(control.default)}")
+    forms = [[*told, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
+    return [*forms, told, [[(about, MUTED)]]]
 
 
 @dataclass(frozen=True)
@@ -141,13 +147,18 @@ class Below:
         return next((spot.line for spot in self.spots if spot.item == item), 0)
 
 
-def below(control: Parameter, value: Any, item: int, error: str, width: int) -> Below:
-    """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is."""
+def below(control: Parameter, value: Any, item: int, error: str, width: int, room: int = 99) -> Below:
+    """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is, as long as
+    it has *room* for lines.
+    """
     width -= MARK
     if control.kind == "list" and items_of(control, value):
         keys = keys_words(control, width)
         return Below([[(keys, MUTED)]] if keys else [], *items(control, value, width, item))
-    return Below(flow(hint(control, value, error), width, gap=1))
+    forms = hint_forms(control, value, error)
+    whole = (form for form in forms if all(cells(part[:1]) <= width for part in form[1:]))
+    flown = [flow(form, width, gap=1) for form in whole]
+    return Below(next((lines for lines in flown if len(lines) <= room), flown[-1]))
 
 
 def lines_of(controls: Sequence[Parameter]) -> list[int | str]:

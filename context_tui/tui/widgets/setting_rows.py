@@ -121,10 +121,11 @@ class SettingRows(Widget, can_focus=True):
         """Where things stand at this width."""
         return columns_for(self.controls, self.values, self.content_size.width)
 
-    def _below(self, width: int) -> Below:
+    def _below(self, width: int, room: int = 99) -> Below:
         """What stands below the rows."""
-        control = self.control
-        return below(control, self.values[control.name], self._item, self.error, width) if control else Below()
+        if (control := self.control) is None:
+            return Below()
+        return below(control, self.values[control.name], self._item, self.error, width, room)
 
     def _split(self) -> tuple[list[int | str], list[list[Run]], list[Spot]]:
         """The rows in sight, the lines below them, and what on the widget's lines can be clicked."""
@@ -137,6 +138,7 @@ class SettingRows(Widget, can_focus=True):
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
         seen = lines[self._top : self._top + rows]
         if not under.spots:
+            under = self._below(self.content_size.width, room)
             return seen, cut(under.fixed, room, self.content_size.width - MARK), []
         fixed = under.fixed if room > len(under.fixed) else []
         room -= len(fixed)

@@ -16,6 +16,7 @@ from context_tui.config import Saved, read_config
 from context_tui.formats import opening
 from context_tui.formats.opening import open_session
 from context_tui.policies.parameters import differences, params_for
+from context_tui.tui.choices import chosen_last, to_keep
 from context_tui.tui.command_line import command_line
 from context_tui.tui.screens.dialogs import InputPrompt
 from context_tui.tui.screens.inspector import InspectorScreen
@@ -76,6 +77,7 @@ async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.C
     )
     assert loaded.plan and loaded.plan.tokens_after == view.plan.tokens_after
     assert loaded.settings("chain") == view.settings("chain")
+    assert chosen_last(to_keep(view, breakdown=False)) == ("chain", {"chain": {"policies": (KODA, MICRO)}}), "next time"
     by_order, by_name = (
         command_line(view),
         f"context-tui plan {opened_one.info.path} -P mine --window {WINDOW} --firing-only",
@@ -132,13 +134,13 @@ async def test_the_order_can_be_changed_while_the_session_is_being_read(monkeypa
     async with running.run_test(size=SIZE) as pilot:
         screen = await opened(pilot)
         slow.gate.release()
-        await until(pilot, lambda: len(screen.view.session) == 5 and screen.reading)
-        screen.show(screen.view)
+        await until(pilot, lambda: len(screen.view.session) == 5 and screen.controller.reading)
+        await pilot.press("7")
         screen.query_one(ParameterPanel).rows.focus()
         await pilot.press("shift+right")
-        assert screen.reading and settings_of(screen) == {"policies": (KODA, MICRO)}
+        assert screen.controller.reading and settings_of(screen) == {"policies": (KODA, MICRO)}
         slow.free = True
-        await until(pilot, lambda: not screen.reading)
+        await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert settings_of(screen) == {"policies": (KODA, MICRO)}
         assert screen.view.plan and [step.policy for step in screen.view.plan.steps] == [KODA]

@@ -31,7 +31,7 @@ from context_tui.tui.widgets.outcome import (
 )
 from context_tui.tui.widgets.parameters import fitted
 from context_tui.tui.widgets.setting_lists import items
-from context_tui.tui.widgets.setting_paint import columns_for, row
+from context_tui.tui.widgets.setting_paint import below, columns_for, row
 from context_tui.tui.widgets.sliders import knob_at, track, value_at
 from tests.tui.tuning import sample
 
@@ -374,6 +374,18 @@ def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height:
         assert len(lines) == height and f"▲ {current}" in "".join(text for text, _ in lines[-1])
 
 
+def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
+    turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=scale_of(1, 1_000, 3, 10, "turns"))
+
+    def told(value: int, width: int, room: int = 9) -> str:
+        return text([run for line in below(turns, value, 0, "", width, room).fixed for run in [line]])
+
+    assert told(9, 99) == "turns that are kept (1 to 1,000 turns, default 3)"
+    assert told(10, 99) == "turns that are kept (beyond 10 nothing changes; = types more)"
+    assert told(10, 40) == "turns that are kept   (beyond 10 nothing changes)"
+    assert told(9, 24, 1) == "turns that are kept" and told(9, 30, 2) == "turns that are kept   (default 3)"
+
+
 def test_a_list_has_no_range() -> None:
     assert Parameter("tools", "list", "", "tools", ()).range_words() == ""
 
@@ -408,8 +420,8 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     st.integers(1, 8),
 )
 def test_what_is_said_fits(paragraphs: list[list[Paragraph]], width: int, room: int) -> None:
-    for below in (0, 3):
-        lines = fitted(paragraphs, width, room, below)
+    for free in (0, 3):
+        lines = fitted(paragraphs, width, room, free)
         assert len(lines) <= room and all(cells(line) <= width for line in lines)
 
 
@@ -429,6 +441,8 @@ def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
         "  0 " + "█" * 24,
         "    1        ▲ 2     4 turns",
     ]
+    at_the_end = curve_lines("keep", [1, 2], [9, 5], 2, 60, 4, "turns")[-1]
+    assert "".join(text for text, _ in at_the_end).split() == ["1", "▲", "2", "turns"]
     assert drawn(30, 3, 900, 800, 700, 600)[0] == "next request by keep, tokens"
     assert "next request" not in drawn(30, 2, 900, 800, 700, 600)[0], "no title in two lines"
     assert drawn(60, 4, 7, 7, 7, 7) == ["keep does not change the next request"]

@@ -125,6 +125,9 @@ def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run
     ranges = [control.range_words()]
     if control.default is not None:
         ranges.append(f"default {number(control.default)}")
+    shown, reach = control.shown(value), control.scale.reach
+    if shown is not None and control.scale.high > reach <= shown:
+        ranges = [f"beyond {number(reach)} nothing changes; = types more", f"beyond {number(reach)} nothing changes"]
     forms = [[*told, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
     return [*forms, told, [[(about, MUTED)]]]
 

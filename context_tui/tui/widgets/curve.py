@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from context_tui.policies.scales import number
 from context_tui.tui.widgets.canvas import Canvas, eighths
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, clip, content
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, content
 
 TITLED = 3
 """Lines from which on a curve has a title."""
@@ -129,7 +129,5 @@ class CurveView(Widget):
     def render(self) -> Content:
         """The curve for this size."""
         width, height = self.content_size.width, min(self.content_size.height, 5)
-        lines = curve_lines(
-            self.name_shown, self._values, self._tokens, self._current, width, height, self._unit
-        )
+        lines = curve_lines(self.name_shown, self._values, self._tokens, self._current, width, height, self._unit)
         return Content("\n").join(content(line, self.ascii) for line in lines)

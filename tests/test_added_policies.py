@@ -127,7 +127,7 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         ("judges", "def trigger(self, state, params): return True"),
         ("fires", "def trigger(self, state, params): raise KeyError('x')"),
         ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped=(range(9999),))"),
-        ("quiet", "runtime = 'quiet'; believed = hint = derived = lambda self, *args: 1 // 0"),
+        ("quiet", "runtime = 'quiet'; believed = hint = derived = end = lambda self, *args: 1 // 0"),
         ("talks", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 1 // 0)"),
         ("mumbles", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 7)"),
         ("exits", "def plan(self, context, params, state): raise SystemExit(9)"),
@@ -177,11 +177,13 @@ def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
         name="odd",
         curve=lambda *args: ["x"],
         derived=lambda *args: "x",
+        end=lambda *args: "x",
         believed=lambda *args: "x",
         hint=lambda *args: 7,
     )
     guarded, none = Guarded(cast(Any, odd)), cast(Any, None)
     assert guarded.derived("n", none, none, none) is None and guarded.believed(none) is None
+    assert guarded.end("n", none, none) is None
     assert guarded.hint(none) == ""
     with pytest.raises(ct.PlanError, match="policy odd failed: its curve is not a number for each value"):
         guarded.curve(none, none, none, "n", [1])

@@ -127,9 +127,8 @@ class Renamed(Params):
 
 
 def test_what_a_parameter_is_does_not_hang_on_the_word_for_its_unit() -> None:
-    policy = cast(
-        Policy, SimpleNamespace(Params=Renamed, nests="", runs=lambda params: (), derived=lambda *given: None)
-    )
+    nothing = {"derived": lambda *given: None, "end": lambda *given: None}
+    policy = cast(Policy, SimpleNamespace(Params=Renamed, nests="", runs=lambda params: (), **nothing))
     assert [each.kind for each in parameters_of(policy)] == ["list", "marks", "list", "number", "number"]
     session = from_messages(
         [

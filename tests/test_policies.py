@@ -243,7 +243,7 @@ def test_reports_in_a_chain_stay_apart() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"policies": "defect-compact,defect-microcompact"}, "nothing can run after it"),
+        ({"policies": "defect-compact,defect-microcompact"}, "nothing runs after it; name it last"),
         ({"policies": "agent-sdk-prune,agent-sdk-prune"}, "twice"),
         ({"policies": "chain"}, "unknown policy 'chain'"),
         ({"policies": ""}, "no policies"),

@@ -31,9 +31,7 @@ class AgentSdkPruneParams(Params):
         160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
     )
     threshold_pct: int = param(70, "share of the budget above which it prunes", "%", 0, 100)
-    max_chars: int = param(
-        2_000, "a result is truncated when its compact JSON is longer than this", "bytes", 0, 10_000_000
-    )
+    max_chars: int = param(2_000, "results whose compact JSON is longer are truncated", "bytes", 0, 10_000_000)
     preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
 
 

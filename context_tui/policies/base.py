@@ -31,6 +31,7 @@ def param(
     *,
     of_window: bool = False,
     refers_to: Referent = "",
+    ordered: bool = False,
 ) -> Any:
     """A parameter with its default, description, unit and inclusive range.
 
@@ -38,8 +39,10 @@ def param(
         of_window: a number of tokens that goes up to the size of the whole context, not of one result.
         refers_to: what its values are names or numbers of: ``tools`` or ``policies``, of which a list is ticked,
             ``marks`` that are set in the timeline, or the ``message`` of a number.
+        ordered: a list whose order means something, and can be changed.
     """
-    extra: dict[str, Any] = {"unit": unit, **({"of_window": True} if of_window else {}), "refers_to": refers_to}
+    says = {"of_window": of_window, "ordered": ordered}
+    extra: dict[str, Any] = {"unit": unit, "refers_to": refers_to, **{name: True for name in says if says[name]}}
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
 
 
@@ -87,6 +90,11 @@ class Policy(Protocol):
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """The number that it takes for a parameter that is not set; None where there is none."""
 
+    def end(self, name: str, params: Any, context: Context) -> int | None:
+        """The value from which on a parameter changes nothing in this context, where that is another than what is said
+        by its unit: all turns, all results, the largest of these.
+        """
+
     def believed(self, state: RuntimeState) -> Belief | None:
         """What its runtime takes the context's size to be; None where it looks at none."""
 
@@ -116,6 +124,10 @@ class BasePolicy:
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """Nothing is derived."""
+        return None
+
+    def end(self, name: str, params: Any, context: Context) -> int | None:
+        """What its unit says."""
         return None
 
     def believed(self, state: RuntimeState) -> Belief | None:

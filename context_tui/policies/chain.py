@@ -29,6 +29,7 @@ class ChainParams(BaseParams):
         "policies in the order in which they run",
         "policies",
         refers_to="policies",
+        ordered=True,
     )
     options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
 
@@ -82,7 +83,7 @@ class Chain(BasePolicy):
                 triggers.append((policy.name, trigger))
                 continue
             if last is not None and (last.dropped or last.inserts):
-                raise PlanError(f"chain: {last.policy} drops or adds messages, so nothing can run after it")
+                raise PlanError(f"chain: {last.policy} drops or adds messages, so nothing runs after it; name it last")
             last = policy.plan(here, options, state)
             plans.append(last)
             triggers.append((policy.name, last.trigger))

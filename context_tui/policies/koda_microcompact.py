@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -88,6 +89,15 @@ def aging(context: Context) -> Aging:
     return Aging(*zip(*found, strict=True)) if found else Aging((), (), (), ())
 
 
+@once
+def _sizes_by_tool(context: Context) -> dict[str, list[int]]:
+    """The sizes of the results of each tool, ascending."""
+    results, found = aging(context), dict[str, list[int]]()
+    for tool, tokens in zip(results.tool, results.tokens, strict=True):
+        found.setdefault(tool, []).append(tokens)
+    return {tool: sorted(sizes) for tool, sizes in found.items()}
+
+
 def is_cleared(context: Context, block: int) -> bool:
     """Whether a tool_result has been cleared before."""
     return context.is_text(block, KODA_STUB, in_blocks=True)
@@ -97,7 +107,7 @@ class KodaMicrocompact(BasePolicy):
     """Clear all but the newest results of re-runnable tools, once the session has been idle."""
 
     name: ClassVar[str] = "koda-microcompact"
-    about: ClassVar[str] = "koda: clear old results of re-runnable tools after an idle time"
+    about: ClassVar[str] = "koda: clear old results of re-runnable tools once idle"
     phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
     Params: ClassVar[type[Params]] = KodaMicrocompactParams
     runtime: ClassVar[str] = "koda"
@@ -160,6 +170,16 @@ class KodaMicrocompact(BasePolicy):
             estimator=ESTIMATOR,
             freed=report["tokens_saved"] - len(cleared) * koda_tokens_of_bytes(STUB.size),
         )
+
+    def end(self, name: str, params: Any, context: Context) -> int | None:
+        """Only results of the chosen tools count, and for how many are kept only those that are large enough."""
+        if name not in ("keep_recent", "min_tokens"):
+            return None
+        sizes = _sizes_by_tool(context)
+        chosen = [sizes[tool] for tool in set(params.compactable_tools) if tool in sizes]
+        if name == "min_tokens":
+            return max((each[-1] for each in chosen), default=0) + 1
+        return sum(len(each) - bisect_left(each, params.min_tokens) for each in chosen)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         total, acts = measured(context).total, state.forced or self.trigger(state, params).fires

@@ -48,14 +48,10 @@ class Manual(BasePolicy):
     """Clear and cut what was marked by hand."""
 
     name: ClassVar[str] = "manual"
-    about: ClassVar[str] = "by hand: clear single results, summarise everything before a message"
+    about: ClassVar[str] = "by hand: clear single results, summarise all before a message"
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
     marked: ClassVar[bool] = True
-
-    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Where nothing is cut, everything is kept."""
-        return context.at if name == "cut" else None
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
         return Trigger(False, "applied by hand only", source="you", by_hand=True)

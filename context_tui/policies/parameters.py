@@ -54,6 +54,7 @@ class Parameter:
     optional: bool = False
     of_window: bool = False
     refers_to: str = ""
+    ordered: bool = False
     scale: Scale | None = None
     derived: int | None = None
     entries: tuple[Entry, ...] = ()
@@ -80,12 +81,13 @@ class Parameter:
         return self.derived if value is None else value
 
     def range_words(self) -> str:
-        """Unit, range and default, in words."""
+        """Range, unit and default, in words: ``1 to 1,000 turns, default 3``."""
         if self.scale is None:
             return ""
-        unit = f"{self.unit}, " if self.unit else ""
-        default = "none" if self.default is None else number(self.default)
-        return f"{unit}{number(self.scale.low)} to {number(self.scale.high)}, default {default}"
+        low, high = number(self.scale.low), number(self.scale.high)
+        unit = f" {self.unit}" if self.unit else ""
+        words = f"message {low} to {high}" if self.refers_to == "message" else f"{low} to {high}{unit}"
+        return words if self.default is None else f"{words}, default {number(self.default)}"
 
 
 # What there is
@@ -137,6 +139,7 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
         optional=default is None,
         of_window=bool(extra.get("of_window")),
         refers_to=refers_to,
+        ordered=bool(extra.get("ordered")),
     )
 
 
@@ -164,14 +167,19 @@ def _in_context(each: Parameter, policy: Policy, params: BaseModel, context: Con
     if each.refers_to == "message":
         low, high = min(context.epoch_start, context.at), context.at
     derived = policy.derived(each.label, params, context, state)
-    relevant = max(relevant_end(each, context, state), derived or 0, getattr(params, each.label) or 0)
+    end = policy.end(each.label, params, context)
+    if end is None:
+        end = relevant_end(each, context, state)
+    relevant = max(end, derived or 0, getattr(params, each.label) or 0)
     scale = scale_of(low, high, each.default if each.default is not None else derived, relevant, each.unit)
     return replace(each, scale=scale, derived=derived)
 
 
 def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) -> int:
-    """The value beyond which a parameter changes nothing in this context."""
+    """The value beyond which a parameter changes nothing in this context, by its unit."""
     sums, unit = measured(context), parameter.unit
+    if parameter.refers_to == "message":
+        return context.at
     if unit == "turns":
         return len(sums.turn_starts) + _before_turns(context)
     if unit == "results":

@@ -76,6 +76,10 @@ class Guarded:
         """What it derives; nothing where that fails."""
         return self._quietly(int, self._policy.derived, name, params, context, state)
 
+    def end(self, name: str, params: Any, context: Context) -> int | None:
+        """Where a parameter ends; what its unit says where that fails."""
+        return self._quietly(int, self._policy.end, name, params, context)
+
     def believed(self, state: RuntimeState) -> Belief | None:
         """What it believes; nothing where that fails."""
         return self._quietly(Belief, self._policy.believed, state)

@@ -13,6 +13,7 @@ from benchmarks.pty import Terminal
 from tests.tui.inspecting import conversation, file_of
 
 LEFT, RIGHT, UP, DOWN = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B"
+SHIFT_LEFT = "\x1b[1;2D"
 TO_SETTINGS = "\t\t\t"
 
 
@@ -39,10 +40,11 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         pytest.param(f"{TO_SETTINGS}{DOWN}{RIGHT}{UP}{LEFT}a", 8, marks=pytest.mark.slow),
         (f"4{LEFT}1{LEFT}a", 8),
         pytest.param(f"\t\t{DOWN}{UP}{LEFT}a", 8, marks=pytest.mark.slow),
+        (f"7{TO_SETTINGS}{RIGHT}{RIGHT} {SHIFT_LEFT}{RIGHT} a", 13),
     ],
     ids=[
         *("a step", "two steps", "an entry", "an entry left by tab", "an entry after enter"),
-        *("another setting and back", "another policy and back", "in the table of policies"),
+        *("another setting and back", "another policy and back", "in the table of policies", "a chain"),
     ],
 )
 def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared: int) -> None:

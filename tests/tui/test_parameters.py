@@ -10,6 +10,7 @@ from textual import on
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
+from context_tui.errors import PlanError
 from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
@@ -25,7 +26,12 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
     context = SESSION.context_at()
     params, state = params_for(POLICIES[policy], values), runtime_state_of(context, SESSION.window, len(SESSION))
-    panel.show(policy, params, context, state, plan(SESSION, policy, force=True, **values), first=first)
+    made, trouble = None, ""
+    try:
+        made = plan(SESSION, policy, force=True, **values)
+    except PlanError as error:
+        trouble = str(error)
+    panel.show(policy, params, context, state, made, first=first, trouble=trouble)
     points = panel.curve_values(panel.selected)
     if points:
         panel.show_curve(panel.selected, points, POLICIES[policy].curve(context, params, state, panel.selected, points))
@@ -181,10 +187,95 @@ async def test_a_tool_can_be_clicked() -> None:
     app = Tuner(KODA)
     async with app.run_test(size=(120, 8)) as pilot:
         await pilot.click(app.panel.rows, offset=(4, 3))
-        await pilot.click(app.panel.rows, offset=(4, 4))
+        await pilot.click(app.panel.rows, offset=(4, 5))
         await pilot.pause()
         assert [name for name, _ in app.changed] == ["compactable_tools"]
         assert "Read" not in app.changed[0][1]
+
+
+FIRST, SECOND = "defect-microcompact", "defect-compact"
+
+
+@pytest.mark.parametrize(
+    ("keys", "orders"),
+    [
+        (["shift+right"], [(SECOND, FIRST)]),
+        (["shift+right", "shift+left"], [(SECOND, FIRST), (FIRST, SECOND)]),
+        (["shift+left"], []),
+        (["right", "shift+left"], [(SECOND, FIRST)]),
+        (["space"], [(SECOND,)]),
+        (["space", "space"], [(SECOND,), (SECOND, FIRST)]),
+        (["right", "right", "space", "shift+left"], [(FIRST, SECOND, KODA), (FIRST, KODA, SECOND)]),
+        (["right", "right", "shift+left"], []),
+        (["shift+right", "backspace"], [(SECOND, FIRST), (FIRST, SECOND)]),
+        (["space", "left", "space"], [(SECOND,), ()]),
+    ],
+    ids=[
+        *("later", "and back", "first already", "the second earlier", "removed", "and added", "another in between"),
+        *("one that does not run", "default", "none is left"),
+    ],
+)
+async def test_keys_order_the_policies_of_a_chain(keys: list[str], orders: list[tuple[str, ...]]) -> None:
+    app = Tuner("chain")
+    async with app.run_test(size=(120, 8)) as pilot:
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.changed == [("policies", order) for order in orders]
+
+
+async def test_arrows_of_a_chain_are_clicked() -> None:
+    app = Tuner("chain")
+    async with app.run_test(size=(120, 9)) as pilot:
+        rows = app.panel.rows
+
+        async def click(glyph: str) -> None:
+            lines = rows.render().plain.splitlines()
+            y = next(y for y, line in enumerate(lines) if glyph in line and "[" in line)
+            await pilot.click(rows, offset=(lines[y].index(glyph), y))
+            await pilot.pause()
+
+        await click("▶")
+        await click("◀")
+        await click("[ ]")
+        assert [value for _, value in app.changed[:2]] == [(SECOND, FIRST), (FIRST, SECOND)]
+        assert app.changed[2][1] == (FIRST, SECOND, KODA)
+        assert "1 defect-microcompact" in rows.render().plain.splitlines()[1], "the heading of its settings"
+
+
+async def test_no_name_is_cut_in_80_columns() -> None:
+    for policy in POLICIES:
+        app = Tuner(policy)
+        async with app.run_test(size=(80, 14)) as pilot:
+            for control in app.panel.rows.controls:
+                assert f"▸ {control.label} " in app.panel.rows.render().plain.replace("▸▾", "▸ ").replace("▸▴", "▸ ")
+                await pilot.press("down")
+
+
+@pytest.mark.parametrize("size", [(78, 7), (58, 10), (70, 10), (158, 7)])
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
+    app = Tuner(policy)
+    async with app.run_test(size=size) as pilot:
+        for _ in app.panel.rows.controls:
+            for widget in (app.panel.rows, app.panel.outcome, app.panel.curve):
+                assert "…" not in widget.render().plain, widget.render().plain
+            await pilot.press("down")
+            await pilot.pause()
+
+
+async def test_by_hand_the_keys_are_named_and_what_is_marked() -> None:
+    for size in ((160, 7), (80, 7)):
+        app = Tuner("manual")
+        async with app.run_test(size=size):
+            said = text_of(app)
+            assert "nothing is marked" in said and "next request ~59,492, as it is" in said
+            assert "m clears" in said and "c " in said and "again" in said
+            marked = [(each.message, each.block) for each in plan(SESSION, MICRO).edits[:2]]
+            app.values["clear"] = tuple(marked)
+            show(app.panel, "manual", **app.values)
+            said, rows = text_of(app), " ".join(app.panel.rows.render().plain.split())
+            assert "clears 2 of 29 results" in said and "m clears" in said
+            assert f"2 marked: #{marked[0][0]}, #{marked[1][0]}" in rows and "backspace unmarks all" in rows
 
 
 async def test_no_plan_says_why() -> None:
@@ -204,8 +295,9 @@ async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None
             for control in app.panel.rows.controls:
                 values = app.panel.curve_values(control.name)
                 assert len(values) <= 60
-                if control.kind == "number":
-                    assert control.shown(app.panel.rows.values[control.name]) in values
+                shown = control.shown(app.panel.rows.values[control.name])
+                if control.kind == "number" and shown is not None:
+                    assert shown in values
 
 
 async def test_an_answer_for_another_setting_is_ignored() -> None:
@@ -256,8 +348,9 @@ async def test_the_curve_keeps_its_lines_when_the_difference_comes() -> None:
     async with app.run_test(size=(80, 7)) as pilot:
         await pilot.press("right")
         await pilot.pause()
-        assert app.panel.curve.size.height >= 2
-        assert "Δ keep_recent_turns 3 → 4" in text_of(app)
+        assert app.panel.curve.size.height >= 3
+        assert app.panel.curve.render().plain.startswith("next request by keep_recent_turns")
+        assert "Δ 3 → 4: " in text_of(app)
 
 
 def test_snapshot_wide(snap_compare: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,13 +15,23 @@ from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
+from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.measured import measured
 from context_tui.tui.widgets.curve import curve_lines, heights
-from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, spread
-from context_tui.tui.widgets.outcome import Outcome, difference, does, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread
+from context_tui.tui.widgets.outcome import (
+    Outcome,
+    Paragraph,
+    difference_forms,
+    does,
+    outcome_of,
+    result_forms,
+    trigger_forms,
+)
 from context_tui.tui.widgets.parameters import fitted
-from context_tui.tui.widgets.setting_paint import columns_for, items, row
+from context_tui.tui.widgets.setting_lists import items
+from context_tui.tui.widgets.setting_paint import below, columns_for, row
 from context_tui.tui.widgets.sliders import knob_at, track, value_at
 from tests.tui.tuning import sample
 
@@ -112,7 +123,10 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     }
     turns = len(measured(context).turn_starts)
     assert turns > 3 and ends["keep_recent_turns"] == turns
-    assert ends["keep_recent"] == len(measured(context).results.block)
+    results, koda = measured(context).results, KODA_COMPACTABLE
+    of_tools = [measured(context).tool_of_call[context.facts.call[block]] in koda for block in results.block]
+    assert ends["keep_recent"] == sum(of_tools) < len(results.block), "koda clears only what these tools gave"
+    assert ends["cut"] == len(session)
     assert ends["preserve_tail"] == ends["min_keep"] == len(context)
     assert ends["context_budget"] == ends["threshold"] == session.window.tokens
     assert ends["threshold_pct"] == 100 and ends["microcompact_ratio"] == 1.0
@@ -123,6 +137,24 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
         for value in (turns, turns + 1, 500)
     ]
     assert len({plan.tokens_after for plan in beyond}) == 1
+
+
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not policy.nests])
+@pytest.mark.parametrize(("turns", "steps"), [(10, 3), (1, 2), (3, 9)])
+def test_beyond_its_slider_no_parameter_changes_anything(policy: str, turns: int, steps: int) -> None:
+    session, chosen = sample(turns, steps, compact=False), POLICIES[policy]
+    context = session.context_at()
+    state = runtime_state_of(context, session.window, len(session), forced=True)
+    for each in parameters_in(chosen, chosen.Params(), context, state):
+        if each.scale is None:
+            continue
+        params = [chosen.Params(**{each.name: min(value, each.scale.high)}) for value in _beyond(each.scale.reach)]
+        plans = [chosen.plan(context, param, state) for param in params]
+        assert len({(made.tokens_after, made.trigger.fires) for made in plans}) == 1, each.name
+
+
+def _beyond(reach: float) -> list[float]:
+    return [reach, reach + 1, reach * 2, reach * 100]
 
 
 def test_counts_step_by_one_and_ratios_by_a_hundredth() -> None:
@@ -242,7 +274,7 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     )
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
-    lines, spots = items(tools.entries, tools.default, 30, 2)
+    lines, spots = items(tools, tools.default, 30, 2)
     assert all(cells(line) <= 30 for line in lines) and len(spots) == 5
     assert [spot.line for spot in spots] == sorted(spot.line for spot in spots)
 
@@ -269,19 +301,26 @@ def test_each_thing_that_is_done_to_results_is_counted() -> None:
     assert does(outcome_of(made)) == "clears 9 and truncates 5 of 29 results"
 
 
-def text(parts: list[list[Run]]) -> str:
+def text(parts: Paragraph) -> str:
     """Parts as they read."""
     return "   ".join("".join(text for text, _ in part) for part in parts).replace("\u00a0", " ")
 
 
 def test_the_result_reads_as_in_the_picture() -> None:
     words = "clears 14 of 61 results   next request ~118,900 → ~79,876   (−39,024, −33 %)"
-    assert text(result_parts(outcome())) == words
+    assert text(result_forms(outcome())[0]) == words
+    shorter = "clears 14 of 61 results   next request ~118,900 → ~79,876 (−33 %)"
+    assert text(result_forms(outcome())[1]) == shorter
+    assert text(result_forms(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
-    assert summarised in text(result_parts(outcome(0, 88)))
+    assert summarised in text(result_forms(outcome(0, 88))[0])
     recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(Believed(5_000, 0), -40), True)
-    assert text(result_parts(recorded)) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
-    assert text(result_parts(outcome(0))) == "changes nothing: no reason given"
+    assert text(result_forms(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
+    assert text(result_forms(outcome(0))[0]) == "changes nothing: no reason given"
+    why = replace(outcome(0), reason="nothing to clear: only 2 turns")
+    assert text(result_forms(why)[0]) == "nothing to clear: only 2 turns"
+    by_hand = text(result_forms(replace(why, reason="nothing is marked"), by_hand=True)[0])
+    assert by_hand == "nothing is marked   next request ~118,900, as it is"
 
 
 @pytest.mark.parametrize(
@@ -303,20 +342,25 @@ def test_the_result_reads_as_in_the_picture() -> None:
             outcome(1, after=118_899),
             "clear +12:0: 1 more result, +39,023 tokens",
         ),
+        (("policies", ("a", "b"), ("b", "a")), outcome(), outcome(), "policies now b, a: no difference"),
     ],
-    ids=["tokens", "none", "switch", "trigger", "list", "marks"],
+    ids=["tokens", "none", "switch", "trigger", "list", "marks", "order"],
 )
 def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new: Outcome, words: str) -> None:
-    assert words in "".join(text for text, _ in difference([change], old, new))
+    whole, short_form = difference_forms([change], old, new)
+    assert words in text(whole) and change[0] in text(whole)
+    assert change[0] not in text(short_form)
 
 
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
-    assert text(trigger_parts(made.trigger, 1_204)).startswith(
-        "would not run now; first at #1,204, press }: thinks it has"
-    )
-    assert "; never in this session: " in text(trigger_parts(made.trigger, -1))
-    assert "message" not in text(trigger_parts(made.trigger, None))
+    begun = "would not run now; first at #1,204, press }"
+    source, why, numbers, least = map(text, trigger_forms(made, 1_204))
+    assert source.startswith(f"{begun}: thinks it has ") and source.endswith(" since then)")
+    assert why.startswith(f"{begun}: thinks it has ") and why.endswith(" = 120,000")
+    assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and least == begun
+    assert "; never in this session: " in text(trigger_forms(made, -1)[0])
+    assert "message" not in text(trigger_forms(made, None)[0])
     assert outcome_of(made).fires is False
 
 
@@ -328,6 +372,18 @@ def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height:
     assert len(lines) <= height and all(cells(line) <= width for line in lines)
     if len(set(tokens)) > 1 and height >= 2 and width >= 40:
         assert len(lines) == height and f"▲ {current}" in "".join(text for text, _ in lines[-1])
+
+
+def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
+    turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=scale_of(1, 1_000, 3, 10, "turns"))
+
+    def told(value: int, width: int, room: int = 9) -> str:
+        return text([run for line in below(turns, value, 0, "", width, room).fixed for run in [line]])
+
+    assert told(9, 99) == "turns that are kept (1 to 1,000 turns, default 3)"
+    assert told(10, 99) == "turns that are kept (beyond 10 nothing changes; = types more)"
+    assert told(10, 40) == "turns that are kept   (beyond 10 nothing changes)"
+    assert told(9, 24, 1) == "turns that are kept" and told(9, 30, 2) == "turns that are kept   (default 3)"
 
 
 def test_a_list_has_no_range() -> None:
@@ -350,3 +406,43 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     assert words(20, 2) == ["result", "would fire: because"]
     assert words(12, 2) == ["result", "would fire:…"]
     assert words(40, 1) == ["result"]
+    two: list[Paragraph] = [[[("a result", "")], [("of two lines", "")]], [[("a result", "")]]]
+    said = [two, [long, short_one]]
+    assert len(fitted(said, 14, 9)) == 5 and len(fitted(said, 14, 4)) == 4, "the last one is shortened first"
+    assert len(fitted(said, 14, 3)) == 3, "then those before it"
+    assert len(fitted(said, 14, 9, below=4)) == 5 and len(fitted(said, 14, 6, below=3)) == 3
+    assert len(fitted(said, 14, 5, below=3)) == 3, "a curve loses its title before what is said is cut"
+
+
+@given(
+    st.lists(st.lists(st.lists(RUNS, max_size=2), min_size=1, max_size=3), max_size=3),
+    st.integers(4, 40),
+    st.integers(1, 8),
+)
+def test_what_is_said_fits(paragraphs: list[list[Paragraph]], width: int, room: int) -> None:
+    for free in (0, 3):
+        lines = fitted(paragraphs, width, room, free)
+        assert len(lines) <= room and all(cells(line) <= width for line in lines)
+
+
+def test_words_are_left_out_whole() -> None:
+    assert short_words("clear big results of all turns", 20) == "clear big results…"
+    assert short_words("clear big results", 17) == "clear big results" and short_words("microcompact", 6) == "micro…"
+
+
+def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
+    def drawn(width: int, height: int, *tokens: int) -> list[str]:
+        curve = curve_lines("chain.keep", [1, 2, 3, 4], tokens, 2, width, height, "turns")
+        return ["".join(text for text, _ in line).rstrip() for line in curve]
+
+    assert drawn(60, 4, 900, 800, 700, 600) == [
+        "next request by keep: ~600 to ~900 tokens",
+        "900 ██████▆▆▆▆▆▆▄▄▄▄▄▄▃▃▃▃▃▃",
+        "  0 " + "█" * 24,
+        "    1        ▲ 2     4 turns",
+    ]
+    at_the_end = curve_lines("keep", [1, 2], [9, 5], 2, 60, 4, "turns")[-1]
+    assert "".join(text for text, _ in at_the_end).split() == ["1", "▲", "2", "turns"]
+    assert drawn(30, 3, 900, 800, 700, 600)[0] == "next request by keep, tokens"
+    assert "next request" not in drawn(30, 2, 900, 800, 700, 600)[0], "no title in two lines"
+    assert drawn(60, 4, 7, 7, 7, 7) == ["keep does not change the next request"]

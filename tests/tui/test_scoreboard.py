@@ -20,6 +20,7 @@ from context_tui.tui.widgets.scoreboard import (
     ScoreRow,
     columns_for,
     heading,
+    policy_title,
     score_line,
     score_row,
     score_rows,
@@ -113,6 +114,34 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
         " 1 microcompact  yes   ~35.0k   −40 %",
         " 2 prune         no    ~42.5k+  −27 %",
     ]
+
+
+def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
+    rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(Believed(9_000, 0), 3_000))]
+    head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", trouble="chain: no policies are named"))
+    assert head.endswith("  what is left") and line.index("━") == head.index("what is left")
+    assert drawn_at(30, ScoreRow("chain", trouble="chain: no policies are named"))[1] == " 1 chain   no policies are…"
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "title"),
+    [
+        (
+            "defect-compact",
+            99,
+            "2 defect-compact   compact as the runtime defect does it: summarise all but the last turns",
+        ),
+        ("defect-microcompact", 76, "1 defect's microcompact: clear big tool results of all but the last turns"),
+        ("agent-sdk-prune", 76, "4 agent-sdk's prune: truncate long tool results, keeping both ends"),
+        ("koda-microcompact", 76, "3 koda's microcompact: clear old results of re-runnable tools once idle"),
+        ("koda-microcompact", 56, "3 koda's microcompact: clear old results of re-runnable…"),
+        ("manual", 76, "6 manual   by hand: clear single results, summarise all before a message"),
+        ("chain", 76, "7 chain   several policies in order"),
+    ],
+)
+def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
+    assert policy_title(name, width) == title
+    assert all(len(policy_title(each, cells)) <= cells for each in POLICIES for cells in range(20, 130))
 
 
 ROWS = st.builds(

@@ -64,7 +64,7 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.minimap import Minimap, stretches
 from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, score_rows
+from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, policy_title, score_rows
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
@@ -176,6 +176,8 @@ class InspectorScreen(Screen[None]):
         self.set_class(tiny, "-tiny")
         if not tiny:
             self.call_after_refresh(self._keep_focus)
+        if self.query_one(ParameterPanel).policy:
+            self.call_after_refresh(self._draw_title)
 
     def _keep_focus(self) -> None:
         """What had the focus before has it; the timeline where there is no room for that."""
@@ -291,9 +293,13 @@ class InspectorScreen(Screen[None]):
             trouble=view.trouble,
             applied=view.applied.text if view.applied else "",
         )
-        number = list(POLICIES).index(view.policy) + 1
-        what = f"{number} {view.policy}   {POLICIES[view.policy].about}"
-        set_title(self.query_one("#tuning"), f"applied: {view.policy}" if view.applied else what)
+        self._draw_title()
+
+    def _draw_title(self) -> None:
+        """Say which policy it is, in the width there is."""
+        view, width = self.view, self.size.width - 4
+        title = f"applied: {view.policy}" if view.applied else policy_title(view.policy, width)
+        set_title(self.query_one("#tuning"), title)
 
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.controller.rows, self.view.plan

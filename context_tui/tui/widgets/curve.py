@@ -10,8 +10,10 @@ from textual.widget import Widget
 
 from context_tui.policies.scales import number
 from context_tui.tui.widgets.canvas import Canvas, eighths
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, clip, content
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, content
 
+TITLED = 3
+"""Lines from which on a curve has a title."""
 FLAT = 0.02
 """The part of the largest value up to which differences are not drawn."""
 
@@ -30,52 +32,67 @@ def heights(tokens: Sequence[int], rows: int) -> list[int]:
 
 
 def curve_lines(
-    name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int
+    name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """The curve in *height* lines: bars with the ends of their scale beside them, and the values below."""
+    """The curve in *height* lines: a title from three lines on, bars with the ends of their scale beside them, and the
+    values below.
+    """
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
-    if min(tokens) == max(tokens):
-        words = f"{name} changes nothing here" if len(tokens) > 1 else "only one value"
-        return [clip([(words, MUTED)], width)]
+    name = name.rpartition(".")[2]
+    high, low = max(tokens), min(tokens)
+    if low == high:
+        forms = (f"{name} does not change the next request", f"no effect of {name}", "no effect")
+        return [[(_fitting(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
     numbers = [float(value) for value in values]
     here = nearest(numbers, float(current)) if current is not None else -1
-    bottom, high, low = height - 2, f"{max(tokens):,}", f"{min(tokens):,}"
-    label = len(high) + 1
+    top, bottom, label = int(height >= TITLED), height - 2, len(f"{high:,}") + 1
     step = max(1, min(6, (width - label) // len(tokens)))
     shown = list(range(len(tokens)))
     if len(tokens) > width - label:
         shown = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
         here = min(range(len(shown)), key=lambda column: abs(shown[column] - here)) if here >= 0 else -1
     canvas = Canvas(width, height)
+    if top:
+        titles = (f"next request by {name}: ~{low:,} to ~{high:,} tokens", f"next request by {name}, tokens")
+        canvas.write(0, 0, _fitting((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
     canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
-    canvas.write(0, 0, high, MUTED)
-    for column, tall in enumerate(heights([tokens[index] for index in shown], height - 1)):
+    canvas.write(0, top, f"{high:,}", MUTED)
+    for column, tall in enumerate(heights([tokens[index] for index in shown], bottom - top + 1)):
         style = f"bold {HUE}" if column == here else MUTED
         canvas.column(label + column * step, bottom, tall, style, step)
-    _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, f"~{low} to ~{high}")
+    _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, unit)
     return canvas.lines()
 
 
+def _fitting(forms: Sequence[str], width: int) -> str:
+    """The first form that fits, else the last one."""
+    return next((form for form in forms if len(form) <= width), forms[-1])
+
+
+def _value(value: Any) -> str:
+    return number(value) if not isinstance(value, bool) else "on" if value else "off"
+
+
 def _draw_axis(
-    canvas: Canvas, values: Sequence[Any], current: Any, label: int, span: int, here: int, tokens: str
+    canvas: Canvas, values: Sequence[Any], current: Any, label: int, span: int, here: int, unit: str
 ) -> None:
-    """The ends of the range, and the current value under its bar; beside them what the bars are."""
-    first, last = (
-        number(value) if not isinstance(value, bool) else "on" if value else "off" for value in (values[0], values[-1])
-    )
-    mark = f"▲ {number(current) if not isinstance(current, bool) else 'on' if current else 'off'}" if here >= 0 else ""
-    at, y = max(0, min(here, span - len(mark))), canvas.height - 1
+    """The ends of the range with their unit, and the current value under its bar; where there is no title, beside them
+    what the bars are.
+    """
+    first, last, y = _value(values[0]), _value(values[-1]), canvas.height - 1
+    mark = f"▲ {_value(current)}" if here >= 0 else ""
+    at = max(0, min(here, span - len(mark)))
+    right = _fitting((f"{last} {unit}", last, ""), span - at - len(mark) - 1)
+    if unit and mark and unit not in right and label + at + len(mark) + 1 + len(unit) <= canvas.width:
+        mark, right = f"{mark} {unit}", ""
     if len(first) < at:
         canvas.write(label, y, first, MUTED)
     canvas.write(label + at, y, mark, f"{BOLD} {HUE}")
-    end = max(span, at + len(mark))
-    if at + len(mark) + len(last) < span:
-        canvas.write(label + span - len(last), y, last, MUTED)
-    units = (f"  next request {tokens}", "  next request", "")
-    canvas.write(
-        label + end, y, next(unit for unit in units if label + end + len(unit) <= canvas.width or not unit), MUTED
-    )
+    canvas.write(label + span - len(right), y, right, MUTED)
+    end, about = label + max(span, at + len(mark)), "  next request"
+    if canvas.height < TITLED and end + len(about) <= canvas.width:
+        canvas.write(end, y, about, MUTED)
 
 
 class CurveView(Widget):
@@ -90,10 +107,12 @@ class CurveView(Widget):
         self._values: Sequence[Any] = ()
         self._tokens: Sequence[int] = ()
         self._current: Any = None
+        self._unit = ""
 
-    def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any) -> None:
+    def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, unit: str = "") -> None:
         """Draw the next requests, in tokens, for these values of a setting."""
         self.name_shown, self._values, self._tokens, self._current = name, values, tokens, current
+        self._unit = unit
         self.refresh()
 
     def mark(self, current: Any) -> None:
@@ -109,6 +128,6 @@ class CurveView(Widget):
 
     def render(self) -> Content:
         """The curve for this size."""
-        size = self.content_size
-        lines = curve_lines(self.name_shown, self._values, self._tokens, self._current, size.width, min(size.height, 4))
+        width, height = self.content_size.width, min(self.content_size.height, 5)
+        lines = curve_lines(self.name_shown, self._values, self._tokens, self._current, width, height, self._unit)
         return Content("\n").join(content(line, self.ascii) for line in lines)

@@ -61,6 +61,13 @@ def short(text: str, width: int) -> str:
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
+def short_words(text: str, width: int) -> str:
+    """The text in at most *width* cells; the last words go, with an ellipsis in their place."""
+    if cell_len(text) <= width:
+        return text
+    return "".join(part for part, _ in _shortened([(text, "")], width)) if width > 0 else ""
+
+
 def short_path(path: str, width: int) -> str:
     """A path in at most *width* cells: what is missing is missing from its start."""
     clean = safe(path)
@@ -90,10 +97,22 @@ def cut(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Ru
     """The first *height* lines, with an ellipsis where more would follow."""
     found = [list(line) for line in lines[:height]]
     if found and len(lines) > height:
-        text, style = found[-1][-1] if found[-1] else ("", "")
-        last = [*found[-1][:-1], (text.rstrip(), style)]
-        found[-1] = [*last, ("…", style)] if cells(last) < width else clip([*last, ("……", style)], width)
+        found[-1] = _shortened(found[-1], width)
     return found
+
+
+def _shortened(line: Sequence[Run], width: int) -> list[Run]:
+    """A line with an ellipsis at its end, where there is room for it: the last words go, a single one is cut."""
+    text = "".join(text for text, _ in line).rstrip()
+    end = len(text)
+    while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
+        end = len(text[:space].rstrip())
+    found: list[Run] = []
+    for part, style in line:
+        found.append((part[:end], style))
+        end -= len(found[-1][0])
+    kept = [run for run in found if run[0]]
+    return clip([*kept, ("…", kept[-1][1] if kept else "")], width)
 
 
 def pad(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:

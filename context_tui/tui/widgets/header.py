@@ -32,7 +32,9 @@ def window_text(window: Window, width: int) -> str:
     """Where the window's size is from, where that is a guess."""
     if window.source not in ("assumed", "inferred"):
         return ""
-    return f"window {window.source}: w" if width < 100 else f"window {window.tokens:,} {window.source}: w sets it"
+    if width < 72:
+        return f"window {window.source}: w"
+    return f"window {window.source if width < 100 else f'{window.tokens:,} {window.source}'}: w sets it"
 
 
 def others_text(window: Window) -> str:

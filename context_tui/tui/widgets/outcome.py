@@ -21,6 +21,9 @@ from context_tui.tokens.measured import measured
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, in_short, percent, safe
 
+Paragraph = list[list[Run]]
+"""Parts that stay together where the width allows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -96,18 +99,26 @@ def does(outcome: Outcome) -> str:
     return ", ".join(parts)
 
 
-def result_parts(outcome: Outcome) -> list[list[Run]]:
-    """The result in parts that stay together: what it does, the next request without and with it, what is saved."""
-    if not does(outcome):
-        return [[("changes nothing: ", WARN), (outcome.reason or "no reason given", "")]]
+def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
+    """The result, shorter and shorter: what it does, the next request without and with it, what is saved."""
     request = outcome.request
     before, after = f"{sign(request)}{request.before:,}", f"~{request.after:,}"
+    if not does(outcome):
+        nothing, stays = outcome.reason or "no reason given", f"next request {before}, as it is"
+        if by_hand:
+            return [[[(nothing, BOLD)], [(stays, MUTED)]]]
+        what, colon, why = nothing.partition(": ")
+        if not (what.startswith("nothing") and colon):
+            what, why = "changes nothing", nothing
+        return [[[(f"{what}: ", WARN), (why, "")]]]
     waiting = " + summary" if request.waits else ""
-    return [
-        [(does(outcome), BOLD)],
-        [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)],
-        [(f"({signed(request.after - request.before)}, {less(request)})", GOOD if request.share else WARN)],
-    ]
+    style = GOOD if request.share else WARN
+    told: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)]
+    sizes = f"{sign(request)}{in_short(request.before)} → "
+    least: list[Run] = [("next ", MUTED), (sizes, ""), (f"~{in_short(request.after)}", BOLD), (waiting, MUTED)]
+    share: Run = (f" ({less(request)})", style)
+    whole = [[(does(outcome), BOLD)], told, [(f"({signed(request.after - request.before)}, {less(request)})", style)]]
+    return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
 
 
 def sign(request: NextRequest) -> str:
@@ -155,18 +166,34 @@ def would_do(plan: Plan) -> str:
     return whole
 
 
-def trigger_parts(trigger: Trigger, first: int | None, source: bool = True) -> list[list[Run]]:
-    """Whether it would fire here, why, on which number (where *source* asks for it), and where it would have."""
-    if trigger.by_hand:
-        return [[(trigger.reason, MUTED)]]
+def trigger_forms(plan: Plan, first: int | None) -> list[Paragraph]:
+    """Whether it would run here and where it would have, shorter and shorter: why and on which number, why, the
+    numbers alone, nothing more.
+    """
+    trigger = plan.trigger
     verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
     if not trigger.fires and first is not None:
         where = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
     # The colon is part of the run before it, as lines are broken between words of a run.
-    runs = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1]), (trigger.reason, "")]
-    return [[*runs, (f" ({trigger.source})", MUTED)] if source and trigger.source else runs]
+    begun: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
+    why: list[Run] = [*begun, (trigger.reason, "")]
+    forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source else []
+    numbers = _numbers(plan)
+    return [[form] for form in (*forms, why, *([[*begun, (numbers, "")]] if numbers else []), runs)]
+
+
+def _numbers(plan: Plan) -> str:
+    """What a trigger goes by, in numbers; of several policies which ones run."""
+    trigger = plan.trigger
+    if plan.steps:
+        return ", ".join(step.policy for step in plan.steps if step.trigger.fires)
+    if trigger.value is None or trigger.threshold is None:
+        return ""
+    if trigger.unit != "tokens":
+        return f"idle {trigger.value:,} s, limit {trigger.threshold:,} s"
+    return f"has {in_short(trigger.value)}, limit {in_short(trigger.threshold)}"
 
 
 def spell(value: Any) -> str:
@@ -178,9 +205,10 @@ def spell(value: Any) -> str:
     return "none" if value is None else number(value)
 
 
-def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) -> list[Run]:
-    """What changed between two settings of a policy on one context: names with old and new values, and the effect."""
-    names = ", ".join(_change(*change) for change in changes)
+def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) -> list[Paragraph]:
+    """What changed between two settings of a policy on one context: names with old and new values, and the effect;
+    shorter without the names.
+    """
     effects = []
     results = sum(old.results.values()), sum(new.results.values())
     for word, before, after in (("result", *results), ("message", old.cut, new.cut)):
@@ -194,16 +222,25 @@ def difference(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) 
     if new.fires != old.fires:
         effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
-    return [(f"{names}: ", ""), (", ".join(effects) or "no difference", style)]
+    effect = (", ".join(effects) or "no difference", style)
+    each = [[_change(name, old, new) for name, old, new in changes], [_change("", old, new) for _, old, new in changes]]
+    return [[[("Δ ", MUTED), (f"{', '.join(words)}: ", ""), effect]] for words in each]
 
 
 def _change(name: str, old: Any, new: Any) -> str:
+    """The values before and after; of lists what went and came, or the order that is new."""
+    return f"{name} {_values(old, new)}".strip()
+
+
+def _values(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple):
+        if sorted(old) == sorted(new):
+            return f"now {', '.join(map(_item, new))}"
         gone = [_item(each) for each in old if each not in new]
         come = [_item(each) for each in new if each not in old]
         if len(gone) + len(come) <= 3:
-            return f"{name} " + " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
-    return f"{name} {spell(old)} → {spell(new)}"
+            return " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
+    return f"{spell(old)} → {spell(new)}"
 
 
 def _item(value: Any) -> str:

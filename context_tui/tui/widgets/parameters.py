@@ -20,30 +20,62 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tui.widgets.curve import CurveView
-from context_tui.tui.widgets.draw import BAD, GOOD, MUTED, Run, content, cut, flow
-from context_tui.tui.widgets.outcome import Outcome, difference, outcome_of, result_parts, trigger_parts
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, Run, content, cut, flow
+from context_tui.tui.widgets.outcome import (
+    Outcome,
+    Paragraph,
+    difference_forms,
+    outcome_of,
+    result_forms,
+    trigger_forms,
+)
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 CURVE_POINTS = 60
-CURVE_LINES = 2
-"""Lines that stay free for a curve: its bars and its values."""
+CURVE_LINES, LEAST_CURVE = 3, 2
+"""Lines that stay free for a curve: its title, its bars and its values; the title goes before what is said is cut."""
+BY_HAND: list[Paragraph] = [
+    [
+        [("m", BOLD), (" clears the selected result", "")],
+        [("c", BOLD), (" summarises all before the selected message", "")],
+        [("again: takes it back", MUTED)],
+    ],
+    [[("m", BOLD), (" clears a result, ", ""), ("c", BOLD), (" cuts here", "")], [("again: takes it back", MUTED)]],
+    [[("m", BOLD), (" clears, ", ""), ("c", BOLD), (" cuts, again undoes", "")]],
+]
+"""The keys of a policy whose plan is marked by hand."""
 _CURVELESS = ("list", "marks")
 NARROW = 72
 """Cells under which the outcome stands below the settings instead of beside them."""
 
 
-Paragraph = list[list[Run]]
-"""Parts that stay together where the width allows."""
+def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
+    """Paragraphs in *room* lines, each as long as it can be: they are shortened in turns, from the last one on, and the
+    last one is cut in the end.
 
-
-def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int) -> list[list[Run]]:
-    """Paragraphs in *room* lines: each in its longest form that leaves the ones before it whole, the last one cut."""
+    Args:
+        below: lines that are left free where the shortest forms leave them; ``LEAST_CURVE`` of them are in any case.
+    """
+    flown = [[flow(parts, width) for parts in forms] for forms in paragraphs]
+    least = sum(min(map(len, forms)) for forms in flown)
+    free = max(room - below, min(least, room - min(below, LEAST_CURVE)), 1)
+    levels = [0] * len(flown)
+    while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
+        shorter = [_shorter(forms, level) for forms, level in zip(flown, levels, strict=True)]
+        open_ones = [number for number in reversed(range(len(flown))) if shorter[number] is not None]
+        if not open_ones:
+            break
+        number = min(open_ones, key=lambda each: levels[each])
+        levels[number] = shorter[number] or 0
     lines: list[list[Run]] = []
-    for forms in paragraphs:
-        left = room - len(lines)
-        flown = [flow(parts, width) for parts in forms]
-        lines += next((each for each in flown if len(each) <= left), cut(flown[-1], left, width))
+    for forms, level in zip(flown, levels, strict=True):
+        lines += cut(forms[level], free - len(lines), width)
     return lines
+
+
+def _shorter(forms: list[list[list[Run]]], level: int) -> int | None:
+    """The next form that takes fewer lines than the one of this level."""
+    return next((each for each in range(level + 1, len(forms)) if len(forms[each]) < len(forms[level])), None)
 
 
 class OutcomeText(Widget):
@@ -70,7 +102,7 @@ class OutcomeText(Widget):
             self.show(self.paragraphs, below)
 
     def _height(self, width: int) -> int:
-        return len(fitted(self.paragraphs, width, max(self._room - self.below, 1)))
+        return len(fitted(self.paragraphs, width, self._room, self.below))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the paragraphs take in the room there is."""
@@ -88,7 +120,7 @@ class ParameterPanel(Widget):
 
     DEFAULT_CSS = """
     ParameterPanel { height: 7; layout: horizontal; }
-    ParameterPanel SettingRows { width: 42%; min-width: 34; max-width: 72; height: 100%; }
+    ParameterPanel SettingRows { width: 42%; min-width: 38; max-width: 72; height: 100%; }
     ParameterPanel .outcome { width: 1fr; height: 100%; padding-left: 2; }
     ParameterPanel.-narrow { layout: vertical; height: 10; }
     ParameterPanel.-narrow SettingRows { width: 100%; max-width: 100%; height: auto; max-height: 5; }
@@ -113,7 +145,7 @@ class ParameterPanel(Widget):
         self._shown_at: Context | None = None
         self._values: dict[str, Any] = {}
         self._outcome: Outcome | None = None
-        self._difference: list[Run] = []
+        self._difference: list[Paragraph] = []
         self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value), ascii=ascii)
         self.outcome = OutcomeText(ascii=ascii)
         self.curve = CurveView(ascii=ascii)
@@ -157,16 +189,18 @@ class ParameterPanel(Widget):
         self.rows.show(controls, values)
         paragraphs: list[list[Paragraph]] = []
         if outcome:
-            paragraphs.append([result_parts(outcome)])
+            paragraphs.append(result_forms(outcome, by_hand=plan is not None and plan.trigger.by_hand))
         elif applied:
             paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
             paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
-            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (trouble or "not computed yet", "")]]])
+            paragraphs.append(
+                [[[("no plan: ", f"bold {BAD}"), (trouble.removeprefix(f"{policy}: ") or "not computed yet", "")]]]
+            )
         if self._difference:
-            paragraphs.append([[[("Δ ", MUTED), *self._difference]]])
+            paragraphs.append(self._difference)
         if plan:
-            paragraphs.append([trigger_parts(plan.trigger, first), trigger_parts(plan.trigger, first, source=False)])
+            paragraphs.append(BY_HAND if plan.trigger.by_hand else trigger_forms(plan, first))
         self.outcome.show(paragraphs, self._curve_lines)
         if self.rows.control and self.curve.name_shown == self.selected:
             self.curve.mark(self.rows.control.shown(values[self.selected]))
@@ -180,7 +214,7 @@ class ParameterPanel(Widget):
             changes = [(name, old, values[name]) for name, old in self._values.items() if name in values]
             changes = [(name.rpartition(".")[2], old, new) for name, old, new in changes if old != new]
             both = self._outcome and outcome and changes
-            self._difference = difference(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
+            self._difference = difference_forms(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
 
     @property
     def _curve_lines(self) -> int:
@@ -207,7 +241,7 @@ class ParameterPanel(Widget):
         control = self._control(name)
         if control and self._outcome and name == self.selected:
             requests = self._outcome.requests(tokens_after)
-            self.curve.show(name, values, requests, control.shown(self._values[name]))
+            self.curve.show(name, values, requests, control.shown(self._values[name]), control.unit)
 
     def on_resize(self, event: events.Resize) -> None:
         """Side by side where there is room for it."""

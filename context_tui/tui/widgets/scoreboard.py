@@ -16,7 +16,23 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, bar, content, in_short, on, pad, short
+from context_tui.tui.widgets.draw import (
+    BAD,
+    BOLD,
+    GOOD,
+    HUE,
+    MUTED,
+    WARN,
+    Run,
+    bar,
+    cells,
+    content,
+    in_short,
+    on,
+    pad,
+    short,
+    short_words,
+)
 from context_tui.tui.widgets.outcome import does, less, limit_words, outcome_of, sign, would_do
 
 SHARE = 7
@@ -97,7 +113,7 @@ class Columns:
     bar: int
 
 
-RUNS, WOULD, NEXT = "would it run", "what it would do", "next request"
+RUNS, WOULD, NEXT, LEFT = "would it run", "what it would do", "next request", "what is left"
 ARROW = " → "
 _NOUNS = re.compile(r" (?:results?|messages?)\b")
 """What is left out where it is narrow: each verb has one of them."""
@@ -131,7 +147,7 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     if not words or room >= min(longest, LEAST_WORDS) + len(SUMMARY) - 1:
         take("waits", len(SUMMARY) if waits else 0)
     take("would", min(longest, room) if words else 0)
-    take("bar", min(room, 30) if words and room >= 12 else 0)
+    take("bar", min(room, 30) if words and room >= len(LEFT) + 2 else 0)
     return Columns(name, **{each: taken.get(each, 0) for each in ("runs", "would", "before", "after", "waits", "bar")})
 
 
@@ -143,7 +159,8 @@ def heading(columns: Columns, width: int) -> list[Run]:
     if columns.would:
         words += f"  {WOULD}".ljust(columns.would)
     room = columns.before + columns.after + columns.waits + SHARE
-    return pad([(words + f"  {NEXT if room >= len(NEXT) + 2 else 'next'}", MUTED)], width)
+    words += f"  {NEXT if room >= len(NEXT) + 2 else 'next'}"
+    return pad([(words + f"  {LEFT}".rjust(room - len(NEXT) + len(LEFT)) if columns.bar else words, MUTED)], width)
 
 
 def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
@@ -152,14 +169,22 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
     runs: list[Run] = [("▸" if current else " ", f"bold {HUE}"), (f"{digit:<2}", BOLD if current else MUTED)]
     runs.append((short(row.policy, columns.name).ljust(columns.name), BOLD if current else ""))
     if row.trouble:
-        return pad([*runs, ("  ", ""), (row.trouble, BAD)], width)
+        return pad(
+            [
+                *runs,
+                ("  ", ""),
+                (short_words(row.trouble.removeprefix(f"{row.policy}: "), width - cells(runs) - 2), BAD),
+            ],
+            width,
+        )
     quiet = "" if row.changes else MUTED
     if columns.runs:
         words = row.run_words if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
         runs.append((f"  {words}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
     if columns.would:
         fits = len(row.would) + 2 <= columns.would
-        runs += pad([("  ", ""), (row.would if fits else _NOUNS.sub("", row.would), quiet)], columns.would)
+        words = row.would if fits else short_words(_NOUNS.sub("", row.would), columns.would - 2)
+        runs += pad([("  ", ""), (words, quiet)], columns.would)
     if columns.before:
         runs.append((_before(row.request).rjust(columns.before), quiet))
     if columns.after:
@@ -176,6 +201,19 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
         left, gone = bar(1 - request.share, columns.bar - 2, "━", "─")
         runs += [("  ", ""), (left, HUE if current else BOLD), (gone, MUTED)]
     return pad(runs, width)
+
+
+def policy_title(name: str, width: int) -> str:
+    """A policy in *width* cells: its number, its name, whose rule it is and what that does."""
+    policy, number = POLICIES[name], list(POLICIES).index(name) + 1
+    digit = f"{number} " if number <= DIGITS else ""
+    whose, _, what = policy.about.partition(": ")
+    forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]
+    if policy.runtime:
+        rule = name.removeprefix(f"{policy.runtime}-")
+        whole = f"{digit}{name}   {rule} as the runtime {policy.runtime} does it: {what}"
+        forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
+    return next((form for form in forms if len(form) <= width), short_words(forms[-1], width))
 
 
 class Scoreboard(Widget, can_focus=True):

@@ -6,17 +6,18 @@ A row is a mark, the name, the slider and the value; names, sliders and numbers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.cells import cell_len
 
-from context_tui.policies.parameters import Entry, Parameter
+from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import number
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, clip, flow, pad, safe, short
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, flow, pad, short
+from context_tui.tui.widgets.setting_lists import Spot, items, items_of, keys_words, list_words
 from context_tui.tui.widgets.sliders import track
 
-MARK, MIN_TRACK, MAX_TRACK = 2, 7, 34
+MARK, LEAST_TRACK, MAX_TRACK = 2, 5, 34
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,31 @@ class Columns:
 
 
 def columns_for(controls: Sequence[Parameter], values: dict[str, Any], width: int) -> Columns:
-    """The columns for these settings in *width* cells; the unit goes first when it is narrow, then names are cut."""
+    """The columns for these settings in *width* cells; where it is narrow the unit goes first, then the slider, and
+    names are cut last.
+    """
     label = max((cell_len(control.label) for control in controls), default=0)
     value = max((len(value_words(control, values[control.name])) for control in controls if control.scale), default=4)
-    unit = max((cell_len(control.unit) for control in controls if control.scale), default=0)
+    unit = max((cell_len(_unit(control)) for control in controls if control.scale), default=0)
     room = width - MARK - 1 - label - 1 - value
-    if room - unit - 1 < MIN_TRACK + 4:
+    if room - unit - 1 < 2 * LEAST_TRACK + 1:
         unit = 0
     room -= unit + 1 if unit else 0
-    if room < MIN_TRACK:
-        label = max(6, label - (MIN_TRACK - room))
-        room = MIN_TRACK
+    if room < LEAST_TRACK:
+        label, room = max(6, label + min(room, 0)), 0
     return Columns(label, min(room, MAX_TRACK), value, unit)
+
+
+def _unit(control: Parameter) -> str:
+    return "" if control.refers_to == "message" else control.unit
 
 
 def value_words(control: Parameter, value: Any) -> str:
     """A number's value; one that is derived stands in brackets."""
     if value is None:
         return "none" if control.derived is None else f"({number(control.derived)})"
+    if control.refers_to == "message":
+        return f"#{number(value)}"
     return number(value)
 
 
@@ -61,15 +69,17 @@ def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bo
     name = short(control.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if chosen else "  ", f"bold {HUE}"), (name, BOLD if chosen else ""), (" ", "")]
     if control.kind == "list":
-        return pad([*runs, (list_words(control.entries, value), BOLD if chosen else "")], width)
+        return pad([*runs, (list_words(control, value, width - cells(runs)), BOLD if chosen else "")], width)
     if control.kind == "switch":
         return pad([*runs, ("[x] on" if value else "[ ] off", HUE if value else MUTED)], width)
     if control.kind == "marks" or control.scale is None:
-        return pad([*runs, (marks_words(value), "" if value else MUTED)], width)
+        return pad([*runs, (marks_words(value, width - cells(runs)), "" if value else MUTED)], width)
     shown = control.shown(value)
     default = control.derived if control.default is None else control.default
     style = HUE if chosen else MUTED
-    if shown is not None:
+    if not columns.track:
+        runs.pop()
+    elif shown is not None:
         runs += track(control.scale, shown, default, columns.track, style)
     else:
         runs.append(("─" * columns.track, MUTED))
@@ -79,79 +89,83 @@ def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bo
         words = value_words(control, value).rjust(columns.value)
         runs += [(" ", ""), (words, MUTED if value is None else BOLD if value != control.default or chosen else "")]
     if columns.unit:
-        runs += [(" ", ""), (control.unit, MUTED)]
+        runs += [(" ", ""), (_unit(control), MUTED)]
     return pad(runs, width)
 
 
-def list_words(entries: Sequence[Entry], chosen: Sequence[str]) -> str:
-    """How much of a list is ticked."""
-    known = {entry.name for entry in entries}
-    absent = sum(1 for name in chosen if name not in known)
-    here = f"{len(chosen) - absent} of {len(entries)}"
-    return f"{here}, {absent} not here" if absent else here
+def marks_words(marks: Sequence[tuple[int, int]], width: int) -> str:
+    """What is marked by hand in *width* cells: how many, and the messages of as many as fit."""
+    if not marks:
+        return "none marked"
+    words = f"{len(marks):,} marked"
+    if width < cell_len(words):
+        return str(len(marks))
+    for at, (message, _) in enumerate(marks):
+        more = f"{words}{',' if at else ':'} #{message:,}"
+        if len(more) + (2 if at < len(marks) - 1 else 0) > width:
+            return f"{words}, …" if at else words
+        words = more
+    return words
+
+
+def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
+    """What the chosen setting is and may be, shorter and shorter; or what is wrong with the typed value."""
+    if error:
+        return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
+    about = control.about
+    if control.kind == "marks":
+        about = f"results that are cleared{'; backspace unmarks all' if value else ''}"
+    elif control.refers_to == "message":
+        about = f"{about}{'; backspace takes the cut back' if value is not None else ''}"
+    told: list[list[Run]] = [[(about, MUTED)]]
+    if control.scale is None:
+        return [told]
+    if value is None and control.derived is not None and control.default is None:
+        told = [[(f"not set, so {number(control.derived)}: {about}", MUTED)]]
+    ranges = [control.range_words()]
+    if control.default is not None:
+        ranges.append(f"default {number(control.default)}")
+    shown, reach = control.shown(value), control.scale.reach
+    if shown is not None and control.scale.high > reach <= shown:
+        ranges = [f"beyond {number(reach)} nothing changes; = types more", f"beyond {number(reach)} nothing changes"]
+    forms = [[*told, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
+    return [*forms, told, [[(about, MUTED)]]]
 
 
 @dataclass(frozen=True)
-class Spot:
-    """Where an item of a list stands: its line and its cells."""
+class Below:
+    """What stands below the rows: lines that stay, lines that scroll with the item under the cursor, and what of these
+    can be clicked.
+    """
 
-    line: int
-    start: int
-    end: int
+    fixed: list[list[Run]] = field(default_factory=list)
+    scrolled: list[list[Run]] = field(default_factory=list)
+    spots: list[Spot] = field(default_factory=list)
 
+    def __len__(self) -> int:
+        return len(self.fixed) + len(self.scrolled)
 
-def items(entries: Sequence[Entry], chosen: Sequence[str], width: int, at: int) -> tuple[list[list[Run]], list[Spot]]:
-    """Things to tick, side by side on as many lines as they take; and where each of them stands."""
-    lines: list[list[Run]] = []
-    spots: list[Spot] = []
-    for index, entry in enumerate(entries):
-        box = clip(_box(entry, entry.name in chosen, index == at), width)
-        used = cells(lines[-1]) + 2 if lines else 0
-        if not lines or used + cells(box) > width:
-            lines.append([])
-            used = 0
-        elif used:
-            lines[-1].append(("  ", ""))
-        spots.append(Spot(len(lines) - 1, used, used + cells(box)))
-        lines[-1] += box
-    return lines, spots
+    def line_of(self, item: int) -> int:
+        """The scrolled line on which an item stands."""
+        return next((spot.line for spot in self.spots if spot.item == item), 0)
 
 
-def _box(entry: Entry, ticked: bool, here: bool) -> list[Run]:
-    style = (HUE if ticked else MUTED) + (" reverse" if here else "")
-    name: list[Run] = [(f"[{'x' if ticked else ' '}] {safe(entry.name, 24)}", style)]
-    return [*name, (f" {entry.note}", MUTED)] if entry.note else name
-
-
-def marks_words(value: Any) -> str:
-    """What is marked by hand: how many, and which."""
-    if not value:
-        return "none marked"
-    return f"{len(value)}: " + ", ".join(":".join(map(str, mark)) for mark in value)
-
-
-def hint(control: Parameter, value: Any, error: str) -> list[Run]:
-    """What the chosen setting is and may be, or what is wrong with the typed value."""
-    if error:
-        return [("invalid: ", "bold $text-error"), (error, "$text-error")]
-    about = control.about
-    if control.kind == "marks":
-        about = "press m in the timeline to mark a result; backspace removes all marks"
-    elif value is None and control.derived is not None and control.default is None:
-        about = f"not set, so {number(control.derived)}: {about}"
-    words = control.range_words()
-    return [(about, MUTED), *([(f" ({words})", MUTED)] if words else [])]
-
-
-def below(control: Parameter, value: Any, item: int, error: str, width: int) -> tuple[list[list[Run]], list[Spot]]:
-    """The lines below the rows: the items of a list and where they stand, or what the chosen setting is."""
-    if control.kind == "list" and control.entries:
-        return items(control.entries, value, width - MARK, item)
-    return flow([hint(control, value, error)], width - MARK), []
+def below(control: Parameter, value: Any, item: int, error: str, width: int, room: int = 99) -> Below:
+    """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is, as long as
+    it has *room* for lines.
+    """
+    width -= MARK
+    if control.kind == "list" and items_of(control, value):
+        keys = keys_words(control, width)
+        return Below([[(keys, MUTED)]] if keys else [], *items(control, value, width, item))
+    forms = hint_forms(control, value, error)
+    whole = (form for form in forms if all(cells(part[:1]) <= width for part in form[1:]))
+    flown = [flow(form, width, gap=1) for form in whole]
+    return Below(next((lines for lines in flown if len(lines) <= room), flown[-1]))
 
 
 def lines_of(controls: Sequence[Parameter]) -> list[int | str]:
-    """What stands on each line: the number of a setting, or the policy of a chain that the next ones belong to."""
+    """What stands on each line: the number of a setting, or the policy that the next ones belong to."""
     lines: list[int | str] = []
     owner = ""
     for index, control in enumerate(controls):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual import events
@@ -15,9 +16,12 @@ from textual.widget import Widget
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse
 from context_tui.tui.widgets.draw import MUTED, Run, clip, content, cut, on
-from context_tui.tui.widgets.setting_paint import MARK, Columns, Spot, below, columns_for, lines_of, row
+from context_tui.tui.widgets.setting_lists import Spot, items_of, moved, toggled
+from context_tui.tui.widgets.setting_paint import MARK, Below, Columns, below, columns_for, lines_of, row
 from context_tui.tui.widgets.sliders import value_at
 
+LEAST_ROWS = 2
+"""Lines of settings that stay in sight above the items of a list."""
 _TYPED = frozenset("0123456789.,_kKmM%")
 
 
@@ -35,8 +39,22 @@ class SettingRows(Widget, can_focus=True):
         Binding("down,j", "move(1)", "Row", show=False, id="setting-down", tooltip="Parameter below"),
         Binding("left", "step(-1)", "value", key_display="←→", id="setting-less", tooltip="One step less"),
         Binding("right", "step(1)", "More", show=False, id="setting-more", tooltip="One step more"),
-        Binding("shift+left", "step(-10)", "Ten less", show=False, id="setting-ten-less", tooltip="Ten steps less"),
-        Binding("shift+right", "step(10)", "Ten more", show=False, id="setting-ten-more", tooltip="Ten steps more"),
+        Binding(
+            "shift+left",
+            "step(-10)",
+            "Less",
+            show=False,
+            id="setting-ten-less",
+            tooltip="Ten steps less; in a chain: earlier",
+        ),
+        Binding(
+            "shift+right",
+            "step(10)",
+            "More",
+            show=False,
+            id="setting-ten-more",
+            tooltip="Ten steps more; in a chain: later",
+        ),
         Binding("equals_sign,enter", "type", "type", key_display="=", id="setting-type", tooltip="Type a value"),
         Binding("space", "tick", "Tick", show=False, id="setting-tick", tooltip="Switch on or off, tick an item"),
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
@@ -96,48 +114,65 @@ class SettingRows(Widget, can_focus=True):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """All rows, and what there is to say about the chosen one."""
-        return len(lines_of(self.controls)) + max(len(self._below(width)[0]), 1)
+        return len(lines_of(self.controls)) + max(len(self._below(width)), 1)
 
     @property
     def columns(self) -> Columns:
         """Where things stand at this width."""
         return columns_for(self.controls, self.values, self.content_size.width)
 
-    def _below(self, width: int) -> tuple[list[list[Run]], list[Spot]]:
-        """The lines below the rows, and where the items of a list stand."""
-        control = self.control
-        return below(control, self.values[control.name], self.item, self.error, width) if control else ([], [])
+    def _below(self, width: int, room: int = 99) -> Below:
+        """What stands below the rows."""
+        if (control := self.control) is None:
+            return Below()
+        return below(control, self.values[control.name], self._item, self.error, width, room)
 
-    def _split(self) -> tuple[list[int | str], list[list[Run]], int]:
-        """The rows in sight, the lines below them, and how many of these are out of sight above."""
+    def _split(self) -> tuple[list[int | str], list[list[Run]], list[Spot]]:
+        """The rows in sight, the lines below them, and what on the widget's lines can be clicked."""
         lines, height = lines_of(self.controls), self.content_size.height
-        under, spots = self._below(self.content_size.width)
-        room = min(len(under), max(height - len(lines), min(height // 3, len(under))))
+        under = self._below(self.content_size.width)
+        least = max(height - LEAST_ROWS, 1) if under.spots else height // 3
+        room = min(len(under), max(height - len(lines), min(least, len(under))))
         rows = max(height - room, 1)
         at = lines.index(self.row) if self.controls else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
-        first = max(0, spots[min(self.item, len(spots) - 1)].line - room + 1) if spots else 0
-        shown = under[first : first + room] if spots else cut(under, room, self.content_size.width - MARK)
-        return lines[self._top : self._top + rows], shown, first
+        seen = lines[self._top : self._top + rows]
+        if not under.spots:
+            under = self._below(self.content_size.width, room)
+            return seen, cut(under.fixed, room, self.content_size.width - MARK), []
+        fixed = under.fixed if room > len(under.fixed) else []
+        room -= len(fixed)
+        first = max(0, under.line_of(self._item) - room + 1)
+        place = len(seen) + len(fixed) - first
+        spots = [replace(spot, line=spot.line + place) for spot in under.spots if first <= spot.line < first + room]
+        return seen, [*fixed, *under.scrolled[first : first + room]], spots
 
     def render(self) -> Content:
         """The rows, and below them what the chosen one is."""
         width = self.content_size.width
         if self.control is None or not width:
             return content([("no parameters", MUTED)])
-        columns = self.columns
+        columns, order = self.columns, self._order
         rows, under, _ = self._split()
         hidden = len(lines_of(self.controls)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
-            heading: list[Run] = [("  ", ""), (str(line), f"italic {MUTED}")]
-            lines.append(clip(heading, width) if isinstance(line, str) else self._row(line, columns, width))
+            if isinstance(line, str):
+                number = f"{order.index(line) + 1} " if line in order else ""
+                lines.append(clip([("  ", ""), (f"{number}{line}", f"italic {MUTED}")], width))
+            else:
+                lines.append(self._row(line, columns, width))
         if hidden:
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
         lines += [[(" " * MARK, ""), *line] for line in under]
         return Content("\n").join(content(line, self.ascii) for line in lines)
+
+    @property
+    def _order(self) -> Sequence[str]:
+        """The policies that the settings under headings belong to, in the order in which they run."""
+        return next((self.values[each.name] for each in self.controls if each.ordered), ())
 
     def _row(self, number: int, columns: Columns, width: int) -> list[Run]:
         control, here = self.controls[number], number == self.row
@@ -178,13 +213,15 @@ class SettingRows(Widget, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by steps; in a list, move among its items."""
+        """Change the value by steps. In a list, go to another item; several steps move it where its order counts."""
         control = self.control
         if control is None:
             return
         value = self.values[control.name]
-        if control.kind == "list":
-            self.item = min(max(self.item + steps, 0), max(len(control.entries) - 1, 0))
+        if control.kind == "list" and control.ordered and abs(steps) > 1:
+            self._change_item(1 if steps > 0 else -1)
+        elif control.kind == "list":
+            self.item = min(max(self._item + steps, 0), max(len(items_of(control, value)) - 1, 0))
             self.refresh()
         elif control.kind == "switch":
             self.set_value(steps > 0)
@@ -197,9 +234,24 @@ class SettingRows(Widget, can_focus=True):
         control = self.control
         if control and control.kind == "switch":
             self.set_value(not self.values[control.name])
-        elif control and control.kind == "list" and control.entries:
-            name, chosen = control.entries[min(self.item, len(control.entries) - 1)].name, self.values[control.name]
-            self.set_value(tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name))
+        elif control and control.kind == "list":
+            self._change_item(0)
+
+    @property
+    def _item(self) -> int:
+        """The item of the list that the cursor is on."""
+        control = self.control
+        return max(min(self.item, len(items_of(control, self.values[control.name])) - 1), 0) if control else 0
+
+    def _change_item(self, places: int) -> None:
+        """Move the item under the cursor by so many places, or tick it where that is none; the cursor stays with it."""
+        control = self.control
+        if control is None or not (entries := items_of(control, self.values[control.name])):
+            return
+        name, chosen = entries[self._item].name, self.values[control.name]
+        self.set_value(moved(chosen, name, places) if places else toggled(chosen, name))
+        listed = [entry.name for entry in items_of(control, self.values[control.name])]
+        self.item = listed.index(name) if name in listed else self._item
 
     def action_type(self) -> None:
         """Begin to type a value."""
@@ -268,7 +320,7 @@ class SettingRows(Widget, can_focus=True):
         if event.button != 1:
             return
         if number is None:
-            self._tick_at(event.x - self.gutter.left - MARK, event.y - self.gutter.top)
+            self._click_item(event.x - self.gutter.left - MARK, event.y - self.gutter.top)
             return
         self.choose(number)
         if self.controls[number].kind == "switch":
@@ -277,14 +329,12 @@ class SettingRows(Widget, can_focus=True):
             self._dragged = True
             self.capture_mouse()
 
-    def _tick_at(self, x: int, y: int) -> None:
-        """Tick the item of a list that was clicked."""
-        rows, _, first = self._split()
-        line = y - len(rows) + first
-        for index, spot in enumerate(self._below(self.content_size.width)[1]):
-            if spot.line == line and spot.start <= x < spot.end:
-                self.item = index
-                self.action_tick()
+    def _click_item(self, x: int, y: int) -> None:
+        """Tick the item of a list that was clicked, or move it where its arrow was."""
+        for spot in self._split()[2]:
+            if spot.line == y and spot.start <= x < spot.end:
+                self.item = spot.item
+                self._change_item(spot.moves)
                 return
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

@@ -6,7 +6,8 @@ Knows what Textual writes: text, places, colours and attributes. Everything else
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -17,7 +18,8 @@ from context_tui.tui.readable import DRAWN, contrast
 
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<own>[<=>?]?)(?P<numbers>[\d;]*)[ $]?(?P<final>[@-~])"
-    r"|\x1b\].*?(?:\x07|\x1b\\)|\x1bP.*?\x1b\\|\x1b[ -/]*[0-~]|(?P<control>[\r\n\x08])|(?P<text>[^\x00-\x1f]+)",
+    r"|\x1b\].*?(?:\x07|\x1b\\)|\x1bP.*?\x1b\\|\x1b[ -/]*[0-OQ-Z\\^-~]"
+    r"|(?P<control>[\x00-\x1a\x1c-\x1f])|(?P<text>[^\x00-\x1f]+)",
     re.DOTALL,
 )
 # As in xterm's resources; not taken from the program, which has to know them by itself.
@@ -39,7 +41,7 @@ class Cell(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Text that is too close to its ground: where it begins, what it says, and its contrast."""
+    """Text that is too close to its ground: where it was written first, what it said, and its contrast."""
 
     row: int
     text: str
@@ -49,6 +51,8 @@ class Unreadable(NamedTuple):
 
 class Cells:
     """The screen of a terminal.
+
+    It is told in pieces what was written: a sequence of which only the beginning has come waits for the rest.
 
     Args:
         default: what its own two colours are taken for, of text and of the ground.
@@ -60,7 +64,8 @@ class Cells:
     """
 
     def __init__(self, columns: int, rows: int, default: tuple[str, str] = ("000000", "000000")) -> None:
-        self.columns, self.rows, self._done = columns, rows, 0
+        self.columns, self.rows = columns, rows
+        self._done, self._rest, self._decoder = 0, "", getincrementaldecoder("utf-8")("replace")
         self._default = tuple(map(_triplet, default))
         self.lines = [[Cell()] * columns for _ in range(rows)]
         self.codes: set[int] = set()
@@ -68,21 +73,25 @@ class Cells:
         self.seen: set[str] = set()
         self._x = self._y = 0
         self._pen = Cell()
+        self._written: dict[Cell, tuple[int, str]] = {}
 
     def read(self, output: bytes) -> None:
         """Take in what is new in all that was written so far."""
         new, self._done = output[self._done :], len(output)
-        for match in _SEQUENCE.finditer(new.decode(errors="replace")):
+        come, at = self._rest + self._decoder.decode(new), 0
+        while match := _SEQUENCE.match(come, at):
+            at = match.end()
             if text := match["text"]:
                 self._write(text)
-            elif match["control"]:
-                self._y += match["control"] == "\n"
-                self._x = self._x - 1 if match["control"] == "\x08" else 0
+            elif control := match["control"]:
+                self._y += control == "\n"
+                self._x = 0 if control in "\r\n" else self._x - (control == "\x08")
             elif match["final"] == "m" and not match["own"]:
                 self._colour([int(number or 0) for number in match["numbers"].split(";")])
             elif match["final"] == "H":
                 row, column = ([int(n or 1) for n in match["numbers"].split(";")] + [1, 1])[:2]
                 self._x, self._y = column - 1, row - 1
+        self._rest = come[at:]
 
     def text(self) -> str:
         """The text on the screen, line by line."""
@@ -91,6 +100,10 @@ class Cells:
     def looks(self) -> list[tuple[tuple[Sent, Sent, frozenset[str]], ...]]:
         """How the cells of each line look, whatever stands in them."""
         return [tuple(cell[1:] for cell in line) for line in self.lines]
+
+    def differ(self, looks: Sequence[object]) -> int:
+        """How many lines look different from *looks*."""
+        return sum(one != other for one, other in zip(looks, self.looks(), strict=True))
 
     def reversed(self) -> list[str]:
         """What is written in bars of reversed colours."""
@@ -113,18 +126,15 @@ class Cells:
         return contrast(ink, ground)
 
     def unreadable(self, text: float = 4.5, dim: float = 3.0) -> list[Unreadable]:
-        """Runs of cells with something to read in them and too little contrast.
+        """Looks in which something to read was ever written with too little contrast, each once.
 
         Nothing is to be read in what is drawn: bars, borders, rules, scroll bars are made of blocks and lines.
         """
-        found: list[Unreadable] = []
-        for y, line in enumerate(self.lines):
-            for run in _runs(line):
-                words = "".join(cell.text for cell in run).strip()
-                least = dim if "dim" in run[0].flags else text
-                if words.strip(DRAWN + " ") and (got := self.contrast(run[0])) < least:
-                    found.append(Unreadable(y, words[:40], run[0]._replace(text=""), round(got, 2)))
-        return found
+        return [
+            Unreadable(row, words[:40], look, round(got, 2))
+            for look, (row, words) in self._written.items()
+            if (got := self.contrast(look)) < (dim if "dim" in look.flags else text)
+        ]
 
     def _seen(self, colour: Sent, which: int) -> ColorTriplet:
         if colour is None:
@@ -135,6 +145,8 @@ class Cells:
 
     def _write(self, text: str) -> None:
         self.seen.update(text)
+        if words := text.strip(DRAWN + " "):
+            self._written.setdefault(self._pen, (self._y, words))
         for char in text:
             width = cell_len(char)
             if not (0 <= self._y < self.rows and 0 <= self._x < self.columns):
@@ -177,14 +189,3 @@ class Cells:
 
 def _triplet(digits: str) -> ColorTriplet:
     return ColorTriplet(*bytes.fromhex(digits))
-
-
-def _runs(line: list[Cell]) -> Iterator[list[Cell]]:
-    run: list[Cell] = []
-    for cell in line:
-        if run and cell[1:] != run[0][1:]:
-            yield run
-            run = []
-        run.append(cell)
-    if run:
-        yield run

@@ -32,7 +32,7 @@ from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
 from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.key_queue import Followed, KeyQueue
+from context_tui.tui.key_queue import Followed, Input, KeyQueue
 from context_tui.tui.options import Options
 from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.readable import Readable
@@ -134,8 +134,8 @@ class ContextTuiApp(App[None]):
         self.begin()
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys and what is pasted go through the queue; all else is handled as it comes."""
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+        """Keys, what is pasted and the mouse go through the queue; all else is handled as it comes."""
+        if isinstance(event, Input) and not event.is_forwarded:
             await self._keys.take(event)
         else:
             await super().on_event(event)

@@ -1,8 +1,9 @@
 """Keys one after the other: each has done all that it does before the next is looked at, however fast they come.
 
-What is pasted is taken as one more key. Textual hands a key to the widget that has the focus at that moment, and it
-comes back to the application by way of all widgets around that one before bindings are looked up. Of several keys in
-one burst, the second would be handed to what had the focus before the first one moved it, or opened a dialog.
+What is pasted is taken as one more key, and so is what the mouse does. Textual hands a key to the widget that has the
+focus at that moment, and it comes back to the application by way of all widgets around that one before bindings are
+looked up. Of several keys in one burst, the second would be handed to what had the focus before the first one moved it,
+or opened a dialog; a click would be handed to what stood in its place before the key.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual.app import App
-from textual.events import Key, Paste
+from textual.errors import NoWidget
+from textual.events import Key, MouseDown, MouseEvent, MouseMove, Paste
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widget import Widget
 
+Input = Key | Paste | MouseEvent
+"""What a person does."""
 PATIENCE = 1.0
 """Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
 although a screen that was opened has not got a focus.
@@ -38,27 +43,47 @@ class Followed(Message):
 
 
 class KeyQueue:
-    """The keys that wait for their turn in an application, which hands on ``Key``, ``Paste`` and ``Followed`` to it."""
+    """The keys that wait for their turn in an application, which hands on every ``Input`` and ``Followed`` to it."""
 
-    def __init__(self, app: App[None], handle: Callable[[Key | Paste], Awaitable[None]]) -> None:
+    def __init__(self, app: App[None], handle: Callable[[Input], Awaitable[None]]) -> None:
         """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
         self._app, self._handle = app, handle
-        self._waiting: deque[Key | Paste] = deque()
+        self._waiting: deque[Input] = deque()
         self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
         self._opened: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
         self._waits_until = 0.0
+        self._aimed: MouseDown | None = None  # what the keys before it did has been drawn
 
-    async def take(self, key: Key | Paste) -> None:
+    async def take(self, key: Input) -> None:
         """Handle a key now, or when those before it have been."""
-        if self._timer is not None:
+        if self._is_busy:
             self._waiting.append(key)
         elif not self._is_open():
             self._waiting.appendleft(key)
             self._timer = self._app.set_timer(SOON, self._go_on)
+        elif isinstance(key, MouseMove):  # nothing waits for what it does, and there are many
+            await self._handle(key)
+        elif isinstance(key, MouseDown) and key is not self._aimed:
+            self._aimed = key
+            self._waiting.appendleft(key)
+            self._timer = self._app.set_timer(PATIENCE, self._go_on)
+            self._app.screen.call_after_refresh(self._app.post_message, Followed(self._app, 1))
         else:
             self._timer = self._app.set_timer(PATIENCE, self._go_on)
+            clicked = self._widget_at(key) if isinstance(key, MouseEvent) else None
             await self._handle(key)
-            await self._follow(self._app.focused or self._app.screen, ROUNDS)
+            await self._follow(clicked or self._app.focused or self._app.screen, ROUNDS)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._timer is not None
+
+    def _widget_at(self, mouse: MouseEvent) -> Widget | None:
+        """The widget that is told what the mouse does there."""
+        try:
+            return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
+        except NoWidget:
+            return None
 
     def _is_open(self) -> bool:
         """Whether the screen on top is ready for keys: it is there, and has the focus where it should be."""
@@ -76,7 +101,7 @@ class KeyQueue:
     async def followed(self, message: Followed) -> None:
         """A key has come back."""
         message.stop()
-        if self._timer is not None:
+        if self._is_busy:
             await self._follow(message.target, message.rounds - 1)
 
     async def _follow(self, target: MessagePump, rounds: int) -> None:
@@ -87,5 +112,5 @@ class KeyQueue:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        if self._waiting and self._app.is_running:
+        while self._waiting and not self._is_busy and self._app.is_running:
             await self.take(self._waiting.popleft())

@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pty import Terminal
+from tests.tui.cells import Cells
 from tests.tui.inspecting import conversation, file_of
 
 LEFT, RIGHT, UP, DOWN = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B"
 SHIFT_LEFT = "\x1b[1;2D"
 TO_SETTINGS = "\t\t\t"
+
+
+def click(x: int, y: int) -> str:
+    """What a terminal sends for a click in a cell."""
+    place = f"{x + 1};{y + 1}"
+    return f"\x1b[<35;{place}M\x1b[<0;{place}M\x1b[<0;{place}m"
 
 
 @pytest.fixture
@@ -85,3 +92,14 @@ def test_no_key_is_lost_at_fifty_a_second(terminal: Terminal) -> None:
         time.sleep(0.02)
     terminal.send("a")
     terminal.wait_for("10 blocks cleared", timeout=10)
+
+
+def test_a_click_waits_for_the_key_before_it(terminal: Terminal) -> None:
+    """A policy by its digit, another by a click on its row, and that one is applied."""
+    cells = Cells(150, 44)
+    cells.read(terminal.output)
+    name = "▸1 defect-microcompact"
+    row, line = next((row, line) for row, line in enumerate(cells.text().splitlines()) if name in line)
+    column = line.index(name)
+    terminal.send(f"4{click(column, row)}{LEFT}a")
+    terminal.wait_for("8 blocks cleared", timeout=10)

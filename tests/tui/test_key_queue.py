@@ -32,7 +32,7 @@ class Form(App[None]):
             yield Input(id="second", select_on_focus=False)
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+        if isinstance(event, key_queue.Input) and not event.is_forwarded:
             await self.keys.take(event)
         else:
             await super().on_event(event)
@@ -51,8 +51,8 @@ class Form(App[None]):
             self.focused.remove()
 
 
-def burst(app: App[Any], *keys: str | events.Paste) -> None:
-    """Press keys, or paste, without waiting for what they do."""
+def burst(app: App[Any], *keys: str | events.Event) -> None:
+    """Press keys, paste or click without waiting for what they do."""
     driver = app._driver
     assert isinstance(driver, Driver)
     for key in keys:
@@ -91,8 +91,27 @@ async def test_what_is_pasted_goes_where_the_keys_before_it_moved_the_focus() ->
         assert app.query_one("#first", Input).value == "abcd"
 
 
+def click(x: int, y: int) -> list[events.Event]:
+    """What the mouse tells when it is clicked at a place."""
+    return [
+        kind(None, x, y, delta_x=0, delta_y=0, button=1, shift=False, meta=False, ctrl=False)
+        for kind in (events.MouseMove, events.MouseDown, events.MouseUp)
+    ]
+
+
+async def test_a_click_comes_between_the_keys_before_and_after_it() -> None:
+    app = Form()
+    async with app.run_test() as pilot:
+        first, second = app.query_one("#first", Input), app.query_one("#second", Input)
+        first.focus()
+        await pilot.pause()
+        burst(app, "a", "b", "enter", "c", *click(first.region.right - 3, first.region.y + 1), "d", "enter", "e")
+        await until(pilot, lambda: second.value == "ce")
+        assert first.value == "abd"
+
+
 class Ask(ModalScreen[str]):
-    """Any letter is an answer."""
+    """Any letter is an answer, and so is the button in the corner."""
 
     def compose(self) -> ComposeResult:
         yield Button("answer")
@@ -100,6 +119,9 @@ class Ask(ModalScreen[str]):
     def on_key(self, event: events.Key) -> None:
         if event.key != "enter":
             self.dismiss(event.key)
+
+    def on_button_pressed(self) -> None:
+        self.dismiss("clicked")
 
 
 class Entry(ModalScreen[str]):
@@ -142,6 +164,17 @@ async def test_a_dialog_that_closes_is_followed_by_the_one_that_waited_for_it(mo
         await pilot.pause()
         burst(app, "f2", "a", "b", *"text", "enter", "x")
         await until(pilot, lambda: app.answers == ("a", "b", "text"))
+        await until(pilot, lambda: app.query_one("#first", Input).value == "x")
+
+
+async def test_a_click_is_for_what_a_key_before_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_queue, "PATIENCE", 60.0)  # nothing is followed in vain
+    app = Wizard()
+    async with app.run_test() as pilot:
+        app.query_one("#first").focus()
+        await pilot.pause()
+        burst(app, "f2", *click(2, 1), "y", "b", *"text", "enter", "x")
+        await until(pilot, lambda: app.answers == ("clicked", "y", "btext"))
         await until(pilot, lambda: app.query_one("#first", Input).value == "x")
 
 

@@ -32,6 +32,7 @@ from context_tui.signals import ending, exit_code
 from context_tui.temporary import clean_up
 from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
+from context_tui.tui.glyphs import PLAIN_KEYS
 from context_tui.tui.key_queue import Followed, Input, KeyQueue
 from context_tui.tui.options import Options
 from context_tui.tui.output_filter import OutputFilter
@@ -143,6 +144,11 @@ class ContextTuiApp(App[None]):
     @on(Followed)
     async def _key_handled(self, event: Followed) -> None:
         await self._keys.followed(event)
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The key as people write it; in words where there are no signs for it."""
+        shown = super().get_key_display(binding)
+        return shown.translate(PLAIN_KEYS) if self.options.ascii else shown
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """The theme of that name; where there are few colours, what stands for it."""

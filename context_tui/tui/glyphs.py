@@ -16,10 +16,13 @@ ASCII = str.maketrans(
         **dict(zip("▀▚═╬┼", '"\\=@+', strict=True)),
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
-        **dict(zip("·…⋯←→↑↓⏎✓✗×–—−", ".~~<>^v$+xx---", strict=True)),
+        **dict(zip("·…⋯←→↑↓⌫✓✗×–—−", ".~~<>^v<+xx---", strict=True)),
         **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
-        **dict.fromkeys(map(chr, range(0x2400, 0x2440)), "?"),  # control pictures, which stand for what is not shown
+        **dict.fromkeys(("⏎", *map(chr, range(0x2400, 0x2440))), "?"),  # pictures of characters that are not shown
         "🔎": "/ ",
     }
 )
 """A cell for a cell, so that lines keep their widths."""
+
+PLAIN_KEYS = str.maketrans({"⏎": "enter", "⌫": "backspace"})
+"""What keys are called there that have signs."""

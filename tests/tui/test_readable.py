@@ -13,9 +13,12 @@ from rich.color import ColorSystem
 from rich.color_triplet import ColorTriplet
 from rich.style import Style
 from textual._border import BORDER_CHARS
+from textual.binding import Binding
 from textual.color import Color
+from textual.keys import KEY_DISPLAY_ALIASES
 
 import context_tui
+from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.glyphs import ASCII
 from context_tui.tui.readable import DIM, TEXT, Readable, contrast
 from context_tui.tui.themes import DARK, few_colours, theme_for
@@ -123,3 +126,11 @@ def test_every_glyph_has_a_plain_one_as_wide() -> None:
     assert not missing
     for code, plain in ASCII.items():
         assert plain.isascii() and cell_len(plain) == cell_len(chr(code)), f"U+{code:04x}"
+
+
+def test_keys_that_have_signs_have_names_where_only_ascii_is_wanted() -> None:
+    app, signs = ContextTuiApp([], ascii=True), ContextTuiApp([])
+    shown = {key: app.get_key_display(Binding(key, "")).translate(ASCII) for key in KEY_DISPLAY_ALIASES}
+    assert all(map(str.isascii, shown.values()))
+    assert (shown["enter"], shown["backspace"], shown["up"]) == ("enter", "backspace", "^")
+    assert signs.get_key_display(Binding("enter", "")) == "⏎"

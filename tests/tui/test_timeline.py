@@ -143,6 +143,39 @@ async def test_a_list_of_rows_is_shown_in_its_order() -> None:
         assert [shown.timeline.line_of(location) for location in locations] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("chosen", ["sorted", "filtered"])
+async def test_the_cursor_comes_back_to_a_row_that_was_not_listed(chosen: str) -> None:
+    """From the head of a turn, which is not listed by size or filtered; a row that was gone to meanwhile stays."""
+    running = app()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+
+        async def choose() -> None:
+            if chosen == "sorted":
+                await pilot.press("o")
+            else:
+                screen.filter_by("category", "tool_result")
+            await settled(pilot)
+
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await settled(pilot)
+        head = screen.location
+        assert head.block == HEAD
+        await choose()
+        first = screen.location
+        assert abs(first.message - head.message) < 3, "the nearest row that is listed"
+        await pilot.press("1", "escape")
+        await settled(pilot)
+        assert screen.location == head == screen.view.cursor
+        await choose()
+        await pilot.press("down" if screen.query_one(Timeline).cursor == 0 else "up")
+        moved = screen.location
+        await pilot.press("escape")
+        await settled(pilot)
+        assert screen.location == moved != head
+
+
 async def test_narrow_rows_lose_the_bar_before_the_text() -> None:
     shown = Shows(View(session()))
     async with shown.run_test(size=(46, 20)) as pilot:

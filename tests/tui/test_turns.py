@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,12 @@ def test_filtered_and_sorted_rows_have_no_heads_and_no_folds() -> None:
         found = listed(rows, marker, wanted, by_size, ALL)
         assert len(found) and all(rows.block[row] >= WHOLE for row in found)
     assert listed(rows, marker, EVERYTHING, False, NONE) == range(len(rows))
+
+
+def test_in_place_of_a_row_that_is_not_listed_the_nearest_is_found_wherever_it_was_sorted_to() -> None:
+    by_size = array("l", [40, 7, 90, 12])
+    assert [line_of(by_size, row) for row in (7, 8, 13, 41, 91)] == [1, 1, 3, 0, 2]
+    assert line_of(array("l"), 5) == 0
 
 
 # -- folds

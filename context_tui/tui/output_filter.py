@@ -8,6 +8,7 @@ characters become plain ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
@@ -20,28 +21,31 @@ from context_tui.tui.readable import Readable
 _HIDDEN = {code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 _NO_STYLE = Style.null()
 _HIDDEN |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
+_KEPT = 8192
+"""Segments that are remembered: several screens of them."""
 
 
 class OutputFilter(LineFilter):
     """Takes control characters out of every line, makes its text readable, and with *ascii* takes our drawn characters.
 
-    It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line.
+    It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line. Most of
+    what is drawn again was drawn before: what became of a segment is remembered.
     """
 
     def __init__(self, readable: Readable, before: Sequence[LineFilter] = (), *, ascii: bool = False) -> None:
         super().__init__()
         self.before, self.readable, self._ascii = tuple(before), readable, ascii
+        self._safe = lru_cache(_KEPT)(self._make_safe)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments with safe and readable text in the same number of cells."""
         for each in self.before:
             segments = each.apply(segments, background)
-        return [self._safe(segment, background) for segment in segments]
+        safe = self._safe
+        return [segment if segment.control else safe(segment, background) for segment in segments]
 
-    def _safe(self, segment: Segment, background: Color) -> Segment:
-        text, style, control = segment
-        if control:
-            return segment
+    def _make_safe(self, segment: Segment, background: Color) -> Segment:
+        text, style, _ = segment
         if not text.isprintable():
             text = text.translate(_HIDDEN)
         if self._ascii and not text.isascii():

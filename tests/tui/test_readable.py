@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.color_triplet import ColorTriplet
+from rich.segment import Segment
 from rich.style import Style
 from textual._border import BORDER_CHARS
 from textual.binding import Binding
@@ -20,6 +21,7 @@ from textual.keys import KEY_DISPLAY_ALIASES
 import context_tui
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.glyphs import ASCII
+from context_tui.tui.output_filter import OutputFilter
 from context_tui.tui.readable import DIM, TEXT, Readable, contrast
 from context_tui.tui.themes import DARK, few_colours, theme_for
 from tests.tui.cells import Cells
@@ -134,3 +136,21 @@ def test_keys_that_have_signs_have_names_where_only_ascii_is_wanted() -> None:
     assert all(map(str.isascii, shown.values()))
     assert (shown["enter"], shown["backspace"], shown["up"]) == ("enter", "backspace", "^")
     assert signs.get_key_display(Binding("enter", "")) == "⏎"
+
+
+def test_what_was_drawn_before_is_not_looked_at_again() -> None:
+    looked: list[str] = []
+
+    class Looking(Readable):
+        def __call__(self, style: Style, text: str, ground: Color) -> Style:
+            looked.append(text)
+            return super().__call__(style, text, ground)
+
+    drawn = OutputFilter(Looking(ColorSystem.TRUECOLOR, dark=True), ascii=True)
+    faint = Style(color="#111111")
+    row = [Segment("a\x1b b", faint), Segment("▇ 12", faint), Segment("▇ 12", faint)]
+    once, again = drawn.apply(row, BLACK), drawn.apply(row, BLACK)
+    assert [each.text for each in once] == ["a. b", "# 12", "# 12"] and once == again
+    assert looked == ["a. b", "# 12"]
+    (on_white,) = drawn.apply([Segment("▇ 12", faint)], Color(255, 255, 255))
+    assert on_white.style != once[1].style and len(looked) == 3, "another ground is another question"

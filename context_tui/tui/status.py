@@ -16,14 +16,38 @@ from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
+WRAPPED = 12
+"""Cells at the end of a line that are lost, at most, where a word is too long for what is left of it."""
 
-def hint(digits: str, *, demo: bool, kept: str = "") -> str:
-    """What to press first; *digits* choose a policy, and *kept* are the settings that are as they were left."""
+
+def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
+    """What to press first, in *width* cells; *digits* choose a policy, and *kept* are the settings that are as they were
+    left, which may take two lines.
+    """
+    words = [f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"]
     if kept:
-        return f"Settings as you left them: {kept}   backspace resets the selected one, ? lists all keys"
-    if demo:
-        return f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"
-    return f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"
+        words = [
+            f"Settings as you left them: {kept}   backspace resets the selected one, ? lists all keys",
+            "Settings as you left them   backspace resets, ? all keys",
+        ]
+        width = 2 * width - WRAPPED
+    elif demo:
+        words = [
+            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys",
+            f"Sample session: {digits} policy, ←→ value, > changes, a apply, ? keys",
+        ]
+    shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
+    return next((each for each in words if len(each) <= width), shortest)
+
+
+def fitted(text: str, room: int) -> str:
+    """A notice in *room* cells: without its reason where that is too little, and cut before the keys if need be."""
+    if len(text) <= room:
+        return text
+    told, gap, keys = text.partition("   ")
+    what = told.partition(": ")[0]
+    left = room - len(gap + keys)
+    return f"{what if len(what) <= left else what[: max(left - 1, 0)] + '…'}{gap}{keys}"
 
 
 def reading(session: Session, progress: float) -> str:
@@ -59,21 +83,26 @@ def notice(
     fit: Fit | None = None,
     width: int = 200,
     progress: float = 1.0,
+    lines: int = 1,
 ) -> str:
-    """What to know about a view, in about *width* cells.
+    """What to know about a view, in so many *lines* of *width* cells.
 
     Args:
         points: those worth planning before.
         fit: of the view's context, once it is known.
         progress: the share of the file that has been read; less than 1 where reading was stopped.
     """
+    return fitted(_notice(view, points, fit, width, progress), lines * width - (lines - 1) * WRAPPED)
+
+
+def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, progress: float) -> str:
     session, context = view.session, view.context
     if not len(session):
         return "No messages in this session"
     if view.trouble:
         return view.trouble
     if not len(context):
-        return f"The context before #{view.point:,} is empty   . or esc returns to the end"
+        return f"Empty context before #{view.point:,}   . or esc returns to the end"
     if view.at is not None:
         why = next((f": {point.why}" for point in points if point.at == view.at), "")
         return f"Planned before #{view.at:,}{why}   . or esc returns to the end"

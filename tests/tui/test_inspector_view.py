@@ -26,9 +26,9 @@ from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
 from context_tui.tui.marks import Marker
 from context_tui.tui.screens.dialogs import window_tokens
-from context_tui.tui.status import notice
+from context_tui.tui.status import fitted, hint, notice
 from context_tui.tui.threads import Cancelled
-from context_tui.tui.view import Location, View
+from context_tui.tui.view import START, Applied, Location, View
 from context_tui.tui.widgets.scoreboard import score_rows
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
@@ -292,3 +292,33 @@ def test_what_could_not_be_read_is_told_before_the_rest() -> None:
     made = session()
     made.facts.problems.append(Problem("the file", "ends too soon"))
     assert notice(View(made), []) == "1 problem: not all of the file could be read   p lists it"
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [
+        (71, "Planned before #93: peak of 27,810 tokens   . or esc returns to the end"),
+        (70, "Planned before #93   . or esc returns to the end"),
+        (47, "Planned before #…   . or esc returns to the end"),
+    ],
+)
+def test_a_notice_loses_its_reason_before_its_keys(room: int, expected: str) -> None:
+    text = "Planned before #93: peak of 27,810 tokens   . or esc returns to the end"
+    assert fitted(text, room) == expected and len(expected) <= room
+    assert fitted("No results: there is nothing to clear", 12) == "No results"
+    assert fitted("", 0) == ""
+
+
+def test_every_hint_and_notice_fits_where_there_is_least_room() -> None:
+    for demo in (True, False):
+        assert all(len(hint("1–9", demo=demo, width=width)) <= width for width in (58, 64, 78, 90, 118))
+    made = session()
+    start, at = View(made), View(made).with_point(24)
+    assert start.plan is not None
+    after = apply(made, start.plan)
+    copy = start.with_copy(after, Applied("defect-microcompact", "next request ~58,592 → ~35,094 tokens", {}), START)
+    for view in (start, at, at.with_point(0), copy, View(session(1)), View(session(), filter=Filter(tool="Nope" * 20))):
+        for progress in (0.36, 1.0):
+            assert len(notice(view, [Jump(24, "why " * 20)], width=58, progress=progress)) <= 58
+    assert notice(copy, [], width=58) == "Applied defect-microcompact   u undoes it   e exports it"
+    assert "35,094 tokens" in notice(copy, [], width=58, lines=2)

@@ -178,6 +178,13 @@ class InspectorScreen(Screen[None]):
             self.call_after_refresh(self._keep_focus)
         if self.query_one(ParameterPanel).policy:
             self.call_after_refresh(self._draw_title)
+        if len(self.view.session) and not self.controller.reading:
+            self.call_after_refresh(self._draw_sizes)  # in the words that there is room for
+
+    def on_screen_suspend(self) -> None:
+        """A dialog is not covered by what was said before."""
+        if self.app.screen.is_modal:
+            self.dismiss_notification()
 
     def _keep_focus(self) -> None:
         """What had the focus before has it; the timeline where there is no room for that."""
@@ -338,10 +345,10 @@ class InspectorScreen(Screen[None]):
             self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress)
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes, view.filter)
-        fit, width = sizes.fit if sizes else None, self.size.width - 2
-        text = status.notice(view, controller.points, fit, width, progress)
+        fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
+        text = status.notice(view, controller.points, fit, width, progress, lines)
         kept = "" if self.options.policy else told(view.params)
-        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept)
+        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept, width=width)
         hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 

@@ -11,7 +11,7 @@ from context_tui.sanitize import sanitize_line
 class StatusLine(Static):
     """One text at a time, hidden while there is none; nothing in it is taken for markup."""
 
-    DEFAULT_CSS = "StatusLine { display: none; }"
+    DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
@@ -22,5 +22,6 @@ class StatusLine(Static):
         if text != self.text:  # a line that comes or goes moves everything below it
             one_line = self.text and text and max(len(self.text), len(text)) < self.size.width
             self.update(Content(sanitize_line(text)), layout=not one_line)
-            self.text, self.display = text, bool(text)
+            self.text = text
+            self.set_class(bool(text), "-said")
         self.set_class(hint, "-hint")

@@ -11,8 +11,10 @@ import pytest
 from textual.widgets import Input, Static
 
 import context_tui as ct
+from context_tui.exporting import ExportResult
 from context_tui.session.session import Session
 from context_tui.temporary import private_folder
+from context_tui.tui.screens import export as export_screen
 from context_tui.tui.screens.export import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until
 
@@ -151,6 +153,32 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(session: Session, si
         shown = drawn(app)
     assert "[red]" in shown
     assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+
+
+async def test_what_goes_wrong_is_seen_whole_where_there_is_little_room(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(LINE)
+    out = tmp_path / "-".join(["a-folder-that-is-not-there"] * 3) / "x.jsonl"
+    app = Shell(ExportScreen(ct.open_session(path), path=out))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: said(app).startswith("✗ "))
+        await until(pilot, lambda: said(app).replace(" ", "") in "".join(drawn(app).replace("│", " ").split()))
+
+
+async def test_losses_that_do_not_fit_are_read_by_the_arrows(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = ExportResult(Path("/tmp/x.jsonl"), "openai", [f"loss {number}" for number in range(40)])
+    monkeypatch.setattr(export_screen, "export", lambda *_, **__: written)
+    app = Shell(ExportScreen(session))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.press("enter")
+        await until(pilot, lambda: "loss 3" in drawn(app))
+        assert "written: " in drawn(app) and "loss 39" not in drawn(app) and footer_fits(app)
+        await pilot.press("down", "end")
+        await until(pilot, lambda: "loss 39" in drawn(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.answers)
+    assert app.answers == [written]
 
 
 async def test_what_a_name_hides_is_shown_and_the_name_stays_what_it_is(session: Session, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
@@ -36,6 +36,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     """Closes with what was written, or None."""
 
     CSS_PATH = "export.tcss"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the path's own keys, so that the footer tells them.
         Binding(
@@ -71,7 +72,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     def compose(self) -> ComposeResult:
         """The formats, the path, and a line for what happened."""
-        with Vertical(id="export"):
+        with VerticalScroll(id="export", can_focus=False):
             done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
             yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
             yield Static("", id="export-formats", markup=False)
@@ -176,12 +177,16 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         status.remove_class("wrong")
         for selector in ("#export-path", "#export-file", "#export-formats"):
             self.query_one(selector).display = False
+        scroll = self.query_one("#export")
+        scroll.can_focus = True  # what does not fit is read by its keys
+        scroll.focus()
         self._look_for_leftovers(result.path.parent)
 
     def _set_status(self, text: str, wrong: bool = False) -> None:
         status = self.query_one("#export-status", Static)
         status.update(visible(text))
         status.set_class(wrong, "wrong")
+        self.call_after_refresh(status.scroll_visible, animate=False)
 
     @work(group="leftovers", exclusive=True)
     async def _look_for_leftovers(self, folder: Path) -> None:

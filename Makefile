@@ -55,8 +55,8 @@ check: setup ## lint, types and layers only
 slow: setup ## the tests that take longer
 	$(BIN)/python -m pytest -m slow -n $(JOBS)
 
-colours: setup ## what a terminal gets, in every theme and with few or no colours
-	$(BIN)/python -m pytest -m matrix -n $(JOBS)
+colours: setup ## what a terminal gets, in many themes and with few or no colours
+	$(BIN)/python -m pytest -m slow -n $(JOBS) tests/tui/test_colours.py
 
 live: $(VENV)/.live ## the tests against a real local model server
 	$(BIN)/python -m pytest -m live tests/live

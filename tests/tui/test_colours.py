@@ -203,21 +203,20 @@ def check(case: Case, folder: Path, steps: Sequence[Step], size: tuple[int, int]
         assert not outside, f"not in the table of plain characters: {outside}"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "dark" else pytest.mark.matrix) for name in CASES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_everything_is_readable(name: str, tmp_path: Path) -> None:
     check(CASES[name], tmp_path, STEPS)
 
 
-@pytest.mark.matrix
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT)
 def test_no_colours_at_all(name: str, tmp_path: Path) -> None:
     """NO_COLOR holds for every theme: nothing sets a colour, and what has the keys is a bar."""
     check(WITHOUT[name], tmp_path, STEPS)
 
 
-@pytest.mark.matrix
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [Case(), Case(environment=_16), WITHOUT["dark"]], ids=["dark", "16", "none"])
 def test_a_terminal_too_small(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path, [Step("picker", "", "these folders"), Step("too small", ENTER, "enlarge")], TINY)

@@ -614,3 +614,31 @@ async def test_the_demo_begins_where_something_is_cleared() -> None:
         screen = inspector(running)
         assert screen.controller.marker.mark(*screen.location).word == "cleared"
         assert "Sample session" in notice(screen)
+
+
+async def test_a_dialog_is_not_covered_by_what_was_said_before() -> None:
+    running = app()
+    async with running.run_test(size=(60, 20)) as pilot:
+        await settled(pilot)
+        await pilot.press("p")
+        assert running._notifications
+        await pilot.press("w")
+        await until(pilot, lambda: "Context window in tokens" in drawn(running))
+        await pilot.pause()
+        assert not running._notifications
+
+
+async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
+    running = app()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        assert "goes to what it changes" in notice(inspector(running))
+        await pilot.resize_terminal(60, 26)
+        await settled(pilot)
+        assert len(notice(inspector(running))) <= 58 and "? all keys" in drawn(running)
+        await pilot.press("full_stop")
+        await settled(pilot)
+        await pilot.resize_terminal(40, 10)
+        await settled(pilot)
+        shown = drawn(running)
+        assert "enlarge" in shown and "Planned before" not in shown

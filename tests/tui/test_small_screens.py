@@ -105,6 +105,13 @@ async def test_an_export_with_nothing_applied_is_asked(keys: str, answer: str | 
     assert app.answers == [answer]
 
 
+async def test_answers_stay_in_sight_under_a_long_question() -> None:
+    app = Shell(ChoicePrompt("Replace the file?", "a-long-name " * 200, [Answer("k", "keep", "keep")]))
+    async with app.run_test(size=(60, 20)):
+        shown = drawn(app)
+        assert "Replace the file?" in shown and "k  keep" in shown and "esc cancel" in shown
+
+
 async def test_a_plan_that_changes_nothing_is_not_offered() -> None:
     app = Shell(unchanged_prompt(False))
     async with app.run_test(size=(60, 20)) as pilot:

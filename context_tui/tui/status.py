@@ -21,8 +21,9 @@ WRAPPED = 12
 
 
 def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
-    """What to press first, in *width* cells; *digits* choose a policy, and *kept* are the settings that are as they were
-    left, which may take two lines.
+    """What to press first, in *width* cells; *digits* choose a policy.
+
+    *kept* are the settings that are as they were left; telling them may take two lines.
     """
     words = [f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"]
     if kept:

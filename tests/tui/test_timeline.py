@@ -155,7 +155,7 @@ async def test_the_cursor_comes_back_to_a_row_that_was_not_listed(chosen: str) -
             if chosen == "sorted":
                 await pilot.press("o")
             else:
-                screen.filter_by("category", "tool_result")
+                screen.do(screen.controller.filter_by, "category", "tool_result")
             await settled(pilot)
 
         await pilot.press("left_square_bracket", "left_square_bracket")

@@ -34,7 +34,7 @@ def of(*blocks: Block, role: str = "assistant") -> Subject:
 
 
 def lines(subject: Subject) -> list[tuple[str, str]]:
-    return [(part.look, part.text) for part in pieces(subject)]
+    return [(part.look, part.mark + part.text) for part in pieces(subject)]
 
 
 def call(name: str, arguments: Any) -> Block:
@@ -195,8 +195,8 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert runtime_sizes.describe(3) == (
-        f"what each runtime thought it had: defect {believed:,} (last recorded + estimate), "
-        "agent-sdk 10 (input tokens of the last reply)"
+        f"what each runtime takes the context's size to be here: defect {believed:,} (last recorded + estimate), "
+        "agent-sdk 10 (uncached input tokens of the last reply)"
     )
     assert not runtime_sizes.knows(session(), 3)
 

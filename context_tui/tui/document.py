@@ -109,15 +109,15 @@ def pieces(subject: Subject, rendering: Rendering = PLAIN) -> Iterator[Part]:
     beside = rendering.beside and subject.blocks
     yield from (Part(text, "rule") for text in subject.events)
     yield from _fate(subject, bool(changes))
+    for text in filter(None, (subject.note, subject.belief)):
+        yield Part(text, "muted")
+    if subject.note or subject.belief:
+        yield Part("")
     if changes and not beside:
         for row, change in changes.items():
             yield from _after(subject, row, change)
             yield Part("")
         yield Part("before", "heading")
-    for text in filter(None, (subject.note, subject.belief)):
-        yield Part(text, "muted")
-    if subject.note or subject.belief:
-        yield Part("")
     rows = subject.rows
     if not rows:
         yield Part("empty message", "muted")

@@ -105,6 +105,8 @@ def test_a_cleared_result_shows_before_and_after() -> None:
     assert found[0][0] == "cleared" and "would be cleared: 900 tokens become" in found[0][1]
     assert found[2][1].startswith("[tool output cleared to save context")
     assert ("heading", "before") in found and any(text.startswith("import jwt") for _, text in found)
+    told = [text for _, text in lines(replace(subject, note="recorded"))]
+    assert told[1] == "recorded" and told[told.index("before") + 1].startswith("import jwt")
 
 
 def test_only_the_selected_result_is_shown() -> None:

@@ -253,6 +253,17 @@ async def test_code_is_highlighted_after_it_was_painted() -> None:
         assert styles["import"] != styles[" os"]
 
 
+async def test_code_whose_highlighting_was_broken_off_is_highlighted_later() -> None:
+    running = Shows(of({"type": "text", "text": "```py\nimport os\n```"}))
+    async with running.run_test(size=(80, 20)) as pilot:
+        detail = running.detail
+        await rendering(pilot, detail)
+        await until(pilot, lambda: detail._highlights._known)
+        detail._highlights._known.clear()
+        detail.post_message(Detail.Highlighted([]))  # of something else
+        await until(pilot, lambda: detail._highlights._known and any(part.spans for part in detail._parts), seconds=5)
+
+
 async def test_code_that_is_known_is_not_highlighted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
 

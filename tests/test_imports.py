@@ -56,3 +56,8 @@ def test_reading_a_session_needs_no_screen_and_no_network() -> None:
     sample = next(Path(context_tui.__file__).parents[1].joinpath("sample_sessions").glob("*.jsonl"))
     code = f"import context_tui as ct; ct.plan(ct.open_session({str(sample)!r}), 'defect-microcompact')"
     assert loaded_by(code) & {"textual", "rich", "httpx"} == set()
+
+
+def test_what_renders_messages_is_loaded_once_one_is_read() -> None:
+    code = "import context_tui.tui.screens.inspector"
+    assert loaded_by(code) & {"markdown_it", "pygments"} == set()

@@ -54,7 +54,10 @@ def sdk_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
 def last_input(state: RuntimeState) -> Belief:
     """agent-sdk believes the input tokens of the last reply."""
     read = state.input_tokens
-    return Belief(read, "no reply" if read is None else "input tokens of the last reply")
+    if read is None or state.recorded is None:
+        return Belief(read, "no reply")
+    cached = "" if read == state.recorded.context else "uncached "
+    return Belief(read, f"{cached}input tokens of the last reply")
 
 
 class AgentSdkPrune(BasePolicy):

@@ -214,6 +214,10 @@ class ContextTuiApp(App[None]):
             self.last = opened[0].chosen if opened else self.last
         super().exit(result, return_code, message)
 
+    def action_help_quit(self) -> None:
+        """Say what ctrl+c does where nothing is selected; it does not quit."""
+        self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
+
     def action_quit_early(self) -> None:
         """Leave before there is a screen that could be asked."""
         if len(self.screen_stack) == 1:

@@ -60,7 +60,7 @@ class RuntimeSizes:
             return ""
         each = filter(None, (series.words(runtime, message) for runtime, series in self.by_runtime.items()))
         words = ", ".join(each)
-        return f"what each runtime thought it had: {words}" if words else ""
+        return f"what each runtime takes the context's size to be here: {words}" if words else ""
 
 
 def runtime_sizes_of(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:

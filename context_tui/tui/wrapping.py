@@ -1,34 +1,58 @@
-"""Lines broken at a width in cells, at a blank where there is one."""
+"""Lines broken at a width in cells, at a blank where there is one; what follows stays below the first line's indent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rich.cells import cell_len, get_character_cell_size
 
 
+class Piece(NamedTuple):
+    """A drawn line of a text: its characters from ``start`` to ``stop``, with ``indent`` cells before them."""
+
+    start: int
+    stop: int
+    indent: int = 0
+
+
 def wrap(text: str, width: int) -> Iterator[str]:
-    """The pieces of *text* (safe text, split at its line breaks), each at most *width* cells wide."""
+    """The lines of *text* (safe text), each at most *width* cells wide."""
+    return (" " * indent + text[start:stop] for start, stop, indent in wrapped(text, width))
+
+
+def wrapped(text: str, width: int) -> Iterator[Piece]:
+    """The pieces of *text* (safe text, split at its line breaks), each with its indent at most *width* cells wide."""
     width = max(width, 2)  # the widest character there is
-    for line in text.split("\n"):
-        yield from _pieces(line, width)
-
-
-def _pieces(line: str, width: int) -> Iterator[str]:
-    if len(line) <= width and (line.isascii() or cell_len(line) <= width):
-        yield line
-        return
-    ascii_only = line.isascii()
     start = 0
-    while start < len(line):
-        end = min(start + width, len(line)) if ascii_only else _reach(line, start, width)
+    while True:
+        stop = text.find("\n", start)
+        yield from _pieces(text, start, len(text) if stop < 0 else stop, width)
+        if stop < 0:
+            return
+        start = stop + 1
+
+
+def _pieces(text: str, start: int, stop: int, width: int) -> Iterator[Piece]:
+    line = text[start:stop]
+    ascii_only = line.isascii()
+    if len(line) <= width and (ascii_only or cell_len(line) <= width):
+        yield Piece(start, stop)
+        return
+    # The first piece brings the blanks that it begins with; more than half of the line is not given to them.
+    hang, indent, begin = min(len(line) - len(line.lstrip(" ")), width // 2, width - 2), 0, 0
+    while begin < len(line):
+        room = width - indent
+        end = min(begin + room, len(line)) if ascii_only else _reach(line, begin, room)
         if end < len(line):
-            blank = line.rfind(" ", start, end + 1)
+            blank = line.rfind(" ", begin, end + 1)
             # A blank far back would leave the line nearly empty: long words are cut instead.
-            if blank > start + (end - start) // 3:
+            if blank > begin + (end - begin) // 3:
                 end = blank
-        yield line[start:end].rstrip(" ") if end < len(line) else line[start:end]
-        start = end + 1 if end < len(line) and line[end] == " " else end
+        shown = len(line[begin:end].rstrip(" ")) if end < len(line) else end - begin
+        yield Piece(start + begin, start + begin + shown, indent)
+        begin = end + 1 if end < len(line) and line[end] == " " else end
+        indent = hang
 
 
 def _reach(line: str, start: int, width: int) -> int:

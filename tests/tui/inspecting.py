@@ -114,6 +114,8 @@ async def settled(pilot: Pilot[Any]) -> None:
     await pilot.pause(0.1)
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
+    await pilot.app.workers.wait_for_complete()  # code is highlighted once it has been laid out
+    await pilot.pause()
 
 
 def unsafe(text: str) -> set[str]:

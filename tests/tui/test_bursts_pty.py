@@ -48,10 +48,11 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         (f"4{LEFT}1{LEFT}a", 8),
         pytest.param(f"\t\t{DOWN}{UP}{LEFT}a", 8, marks=pytest.mark.slow),
         (f"7{TO_SETTINGS}{RIGHT}{RIGHT} {SHIFT_LEFT}{RIGHT} a", 13),
+        (f"{UP}{UP} vv{DOWN}v{LEFT}a", 8),
     ],
     ids=[
         *("a step", "two steps", "an entry", "an entry left by tab", "an entry after enter"),
-        *("another setting and back", "another policy and back", "in the table of policies", "a chain"),
+        *("another setting and back", "another policy and back", "in the table of policies", "a chain", "in a message"),
     ],
 )
 def test_what_is_applied_is_what_was_set(terminal: Terminal, keys: str, cleared: int) -> None:

@@ -34,7 +34,7 @@ def of(*blocks: Block, role: str = "assistant") -> Subject:
 
 
 def lines(subject: Subject) -> list[tuple[str, str]]:
-    return [(part.look, part.text) for part in pieces(subject)]
+    return [(part.look, part.mark + part.text) for part in pieces(subject)]
 
 
 def call(name: str, arguments: Any) -> Block:
@@ -105,6 +105,8 @@ def test_a_cleared_result_shows_before_and_after() -> None:
     assert found[0][0] == "cleared" and "would be cleared: 900 tokens become" in found[0][1]
     assert found[2][1].startswith("[tool output cleared to save context")
     assert ("heading", "before") in found and any(text.startswith("import jwt") for _, text in found)
+    told = [text for _, text in lines(replace(subject, note="recorded"))]
+    assert told[1] == "recorded" and told[told.index("before") + 1].startswith("import jwt")
 
 
 def test_only_the_selected_result_is_shown() -> None:
@@ -195,8 +197,8 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert runtime_sizes.describe(3) == (
-        f"what each runtime thought it had: defect {believed:,} (last recorded + estimate), "
-        "agent-sdk 10 (input tokens of the last reply)"
+        f"what each runtime takes the context's size to be here: defect {believed:,} (last recorded + estimate), "
+        "agent-sdk 10 (uncached input tokens of the last reply)"
     )
     assert not runtime_sizes.knows(session(), 3)
 

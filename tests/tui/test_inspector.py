@@ -451,13 +451,13 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         for message in (43, 45, 3):
             screen.query_one(Timeline).select(Location(message))
             await until(pilot, partial(shows, message))
-            assert "each runtime thought it had" not in detail.shown
+            assert "each runtime takes the context" not in detail.shown
         go.set()
-        await until(pilot, lambda: "each runtime thought it had" in detail.shown)
+        await until(pilot, lambda: "each runtime takes the context" in detail.shown)
         assert begun == [screen.view.session]
         screen.query_one(Timeline).select(Location(5))
         await until(pilot, partial(shows, 5))
-        assert "each runtime thought it had" in detail.shown
+        assert "each runtime takes the context" in detail.shown
     assert len(begun) == 1
 
 

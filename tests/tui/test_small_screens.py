@@ -18,6 +18,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.options import Options
+from context_tui.tui.parts import Part
 from context_tui.tui.picking import Listing
 from context_tui.tui.screens.dialogs import (
     Answer,
@@ -35,7 +36,7 @@ from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import ReadingPane
 from context_tui.tui.wrapping import wrap
 from tests.tui import inspecting
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
@@ -238,6 +239,13 @@ def test_lines_break_at_blanks_and_never_exceed_the_width() -> None:
     assert list(wrap("日本語 の 文章です", 8)) == ["日本語", "の 文章", "です"]
     assert list(wrap("", 10)) == [""]
     assert list(wrap("日", 1)) == ["日"]
+
+
+def test_what_is_wrapped_stays_below_the_indent() -> None:
+    assert list(wrap("  one two three\nfour", 9)) == ["  one two", "  three", "four"]
+    assert list(wrap(" " * 30 + "one two three", 10))[-2:] == ["     two", "     three"], (
+        "half of a line is for the text"
+    )
 
 
 async def test_the_footer_has_the_keys_that_fit_and_none_by_half() -> None:

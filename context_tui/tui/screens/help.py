@@ -13,8 +13,9 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
+from context_tui.tui.parts import Part
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import ReadingPane
 
 KEYS_WIDTH = 16
 """Cells for the keys; what is longer takes a line of its own."""

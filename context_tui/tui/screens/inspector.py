@@ -565,6 +565,9 @@ class InspectorScreen(Screen[None]):
 
     def action_value(self, step: int) -> None:
         """Change the selected setting by steps."""
+        if not self.query_one("#tuning").display:
+            self.show_notification("The settings are not in sight; press esc first")
+            return
         self.query_one(ParameterPanel).rows.action_step(step)
 
     @work
@@ -750,6 +753,10 @@ class InspectorScreen(Screen[None]):
         if done is not None:
             self.controller.exported()
         return done is not None
+
+    def action_raw(self) -> None:
+        """Show the message as it was written, or rendered."""
+        self.query_one(Detail).toggle_raw()
 
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""

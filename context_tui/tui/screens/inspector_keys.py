@@ -22,7 +22,8 @@ NOTES = (
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
     "Parts of the context: system+tools is what the first request had that is not in the file, missed what was "
     "recorded beyond all estimates, overestimated what these have too much.",
-    "Sizes are estimates (bytes / 4) unless called recorded. Hold shift and drag to select text.",
+    "Sizes are estimates (bytes / 4) unless called recorded.",
+    "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",
 )
 """What help says above the keys."""
 
@@ -101,6 +102,7 @@ _REST = [
     _key("slash", "search", "find", "search", "Search the whole session", "/"),
     _key("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     _key("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
+    _key("v", "raw", "As written", "raw", "Show the message as it was written, or with its markdown and code rendered"),
     _key("u", "undo", "Undo", "undo", "Undo the last applied plan"),
     _key("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
     _key("f", "filter", "Filter", "filter", "Show only some rows: by category, tool, verdict or size"),

@@ -14,8 +14,9 @@ from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.tui.controller import Controller, Refused
+from context_tui.tui.parts import Part
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import ReadingPane
 
 RAW_LENGTH = 4_000
 """Characters of a record that are shown; a broken line can be a whole file."""

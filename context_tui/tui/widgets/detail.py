@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive
-from textual.strip import Strip
 
-from context_tui.sanitize import sanitize
-from context_tui.tui.document import CHUNK, Extent, Subject, pieces
+from context_tui.tui.document import PLAIN, Extent, Rendering, Subject, first_match, pieces
 from context_tui.tui.finding import find, places
+from context_tui.tui.highlights import Highlights, Known, find_highlights
+from context_tui.tui.parts import Line, Part
+from context_tui.tui.rows import WHOLE
+from context_tui.tui.search import searchable
+from context_tui.tui.threads import Job, start_work
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import ReadingPane
 
 _LOOKS = (
     *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
     *("cleared", "truncated", "summarised", "dropped", "found", "rule"),
+    *("h1", "h2", "h3", "fence", "bullet", "strong", "em", "strike", "link", "code"),
+    *("mark-added", "mark-removed", "mark-text", "keyword", "string", "comment", "number", "name"),
 )
 
-_OF_THE_SESSION = frozenset({"text", "quiet", "key", "added", "removed", "heading"})
-"""The looks of what is searched; other lines say something about it."""
+BESIDE = 100
+"""Cells from which on before and after stand side by side."""
+NEAR = 60
+"""Lines among which what was on top is looked for when the text is shown in another way."""
+
+_WORDS = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
@@ -43,7 +51,8 @@ class Detail(ReadingPane):
         Binding(
             "right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise the parameter"
         ),
-        Binding("escape", "close", "Back", show=False, id="detail-close", tooltip="Back to the timeline"),
+        Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="As it was written, or rendered"),
+        Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
     ]
 
     # Other lines need another scroll bar, but no new layout of the whole screen.
@@ -58,9 +67,27 @@ class Detail(ReadingPane):
     class Closed(Message):
         """The timeline is wanted again."""
 
+    @dataclass
+    class Imported(Message):
+        """What renders markdown is there."""
+
+        markdown: Callable[..., Iterator[Part]]
+
+    @dataclass
+    class Highlighted(Message):
+        """Code has been highlighted."""
+
+        found: list[Known]
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._subject: Subject | None = None
+        self._title = self._subtitle = Content()
+        self._markdown: Callable[..., Iterator[Part]] | None = None  # until it has been imported
+        self._highlights = Highlights()
+        self._rendering = PLAIN  # of what is shown
+        self._is_raw = False
+        self._is_raw_here = False  # what was searched for is only in this subject as it was written
         self.needle = ""
 
     @property
@@ -73,19 +100,20 @@ class Detail(ReadingPane):
         old = self._subject
         if old and _same(old, subject):
             return
-        self.border_title, self.border_subtitle = title, subtitle
-        stays = old is not None and old.location == subject.location and old.session is subject.session
-        if stays and old is not None:
-            subject = replace(subject, extent=old.extent)
-        else:
-            subject = replace(subject, extent=Extent(needle=self.needle))
-        self._subject = subject
+        self._title, self._subtitle = title, subtitle
+        stays = old is not None and _same_text(old, subject)
+        self._subject = replace(subject, extent=old.extent if stays and old else Extent(needle=self.needle))
+        self._is_raw_here = self._is_raw_here and stays
+        if not stays:
+            self._highlights.begin()
         top = self.scroll_offset.y
-        self.show(pieces(subject))
+        self._lay_out()
         if stays:
             self.scroll_to(y=top, animate=False, force=True)
         else:
             self._go_to_needle()
+        if self._markdown is None:
+            self._import()
 
     def seek(self, text: str) -> None:
         """Show where *text* stands, and the first place where it does; nothing shows it no more."""
@@ -100,72 +128,147 @@ class Detail(ReadingPane):
         """Show another extent of the subject, at what is looked for where it stands there, else where it was."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
-            self.show(pieces(self._subject))
+            self._is_raw_here = False
+            self._lay_out()
             if not (extent.needle and self._go_to_needle()):
                 self.scroll_to(y=top, animate=False, force=True)
 
+    # Rendered, or as it was written
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether texts are shown as they were written."""
+        return self._is_raw or self._is_raw_here
+
+    def toggle_raw(self) -> None:
+        """Show texts as they were written, or rendered; what is on top stays there."""
+        self._is_raw, self._is_raw_here = not self.is_raw, False
+        top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:NEAR]
+        self._lay_out()
+        if top:
+            self._go_to_one_of([line.text for line in lines if not line.lead_look], top)
+
+    def _lay_out(self) -> None:
+        raw = self.is_raw and self._subject is not None
+        self.border_title = self._title + Content("  as written (v)") if raw else self._title
+        self.border_subtitle = self._subtitle
+        if self._subject:
+            self.show(self._again())
+
+    def _again(self) -> Iterator[Part]:
+        if self._subject is None:
+            return super()._again()
+        width = self._content_width()
+        rendering = Rendering(self._markdown, self._highlights.of, width, width >= BESIDE)
+        self._rendering = PLAIN if self.is_raw else rendering
+        return pieces(self._subject, self._rendering)
+
+    def _go_to_one_of(self, texts: list[str], near: int) -> None:
+        """Scroll to the first of these texts that is there, near where it was: the same words in another dress."""
+        while len(self._lines) < 2 * near + NEAR and self._take():
+            pass
+        self._fill()
+        for number, text in enumerate(texts):
+            words = max(_WORDS.findall(text), key=len, default="")
+            at = [place for place, line in enumerate(self._lines) if words in line.text] if len(words) >= 4 else []
+            if at:
+                found = min(at, key=lambda place: abs(place - near - number))
+                self.scroll_to(y=found - number, animate=False, force=True)
+                return
+        self.scroll_to(y=near, animate=False, force=True)
+
+    def _import(self) -> None:
+        def work(_: Job) -> None:
+            from context_tui.tui.markdown import rendered
+
+            self.post_message(self.Imported(rendered))
+
+        if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
+            start_work(self, "markdown", "load what renders markdown", work)
+
+    @on(Imported)
+    def _imported(self, event: Imported) -> None:
+        self._markdown = event.markdown
+        if self._subject and not self.is_raw:
+            self._open(self._subject.extent)
+
+    def _fill(self, *, everything: bool = False) -> None:
+        super()._fill(everything=everything)
+        wanted = self._highlights.take_wanted()
+        if wanted:
+
+            def work(job: Job) -> None:
+                self.post_message(self.Highlighted(find_highlights(wanted, job.checkpoint)))
+
+            start_work(self, "highlights", "highlight code", work)
+
+    @on(Highlighted)
+    def _highlighted(self, event: Highlighted) -> None:
+        self._highlights.keep(event.found)
+        if self._subject and not self.is_raw:
+            self.recolour(pieces(self._subject, self._rendering))
+            self._fill()  # what is still unknown is wanted again
+
+    # What is looked for
+
     def _go_to_needle(self) -> bool:
         """Scroll to the first place of what is looked for; whether there is one in what is shown."""
-        line = self._line_of_needle() if self.needle else -1
+        line = -1
+        if self._subject and self.needle and self._is_there(self._subject):
+            line = self._line_of_needle()
+            if line < 0 and not self.is_raw:  # it is in what rendering takes away
+                self._is_raw_here = True
+                self._lay_out()
+                line = self._line_of_needle()
         self._fill()
         if line >= 0:
             self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
         return line >= 0
 
+    def _is_there(self, subject: Subject) -> bool:
+        """Whether what is looked for stands in the subject, as a search takes it."""
+        here = subject.location.block
+        blocks = zip(subject.rows, subject.blocks, strict=False)
+        return any(find(searchable(block), self.needle) >= 0 for row, block in blocks if here in (WHOLE, row))
+
     def _line_of_needle(self) -> int:
         """The first line with what is looked for, or where it begins when it goes on in the next one; else -1."""
-        number, before = 0, ""
+        found = first_match(self._taken(), self.needle)
+        if found is None:
+            return -1
+        number, place = found
+        lines = self._lines[self._starts[number] : [*self._starts, len(self._lines)][number + 1]]
+        return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
+
+    def _taken(self) -> Iterator[Part]:
+        """All parts, wrapped as they are asked for."""
+        number = 0
         while number < len(self._parts) or self._take():
-            text = before + sanitize(self._parts[number].text)
-            place = find(text, self.needle) if self._parts[number].look in _OF_THE_SESSION else -1
-            if place >= 0:
-                start, stop = self._starts[number - bool(before)], [*self._starts, len(self._lines)][number + 1]
-                return _line_at(self._lines[start:stop], text, place) + start
-            # What has no line breaks comes in chunks: it may begin in one and end in the next.
-            before = text[len(before) :] if len(self._parts[number].text) == CHUNK else ""
+            yield self._parts[number]
             number += 1
-        return -1
 
-    def render_line(self, y: int) -> Strip:
-        """One line, with what is looked for marked in it."""
-        strip, index = super().render_line(y), y + self.scroll_offset.y
-        if not self.needle or index >= len(self._lines):
-            return strip
-        text = self._lines[index].text
-        found = self.get_component_rich_style("reading-pane--found")
-        over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
-        for first, stop in self._found_in(index):
-            start, end = cell_len(text[:first]), cell_len(text[:stop])
-            marked = Strip([Segment(s.text, (s.style or Style()) + over) for s in strip.crop(start, end)])
-            strip = Strip.join([strip.crop(0, start), marked, strip.crop(end, strip.cell_length)])
-        return strip
+    def marked(self, index: int) -> Iterator[tuple[int, int, Style]]:
+        """What is looked for, and what is selected."""
+        if self.needle and index < len(self._lines):
+            found = self.get_component_rich_style("reading-pane--found")
+            over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
+            yield from ((first, stop, over) for first, stop in self._found_in(index))
+        yield from super().marked(index)
 
-    def _found_in(self, line: int) -> list[tuple[int, int]]:
+    def _found_in(self, index: int) -> list[tuple[int, int]]:
         """From where to where a line holds what is looked for, or a part of it that was wrapped."""
-        text, long = self._lines[line].text, len(self.needle)
-        spans = [(place, place + long) for place in places(text, self.needle)]
-        for above, here in ((line - 1, line), (line, line + 1)):
-            if not self._goes_on(above):
-                continue
-            head, tail = self._lines[above].text, self._lines[here].text[: long - 1]
-            for gap in ("", " "):  # a blank at which a line is broken is not drawn
-                edge = max(len(head) - long + 1, 0)
-                for place in places(head[edge:] + gap + tail, self.needle):
-                    first, stop = edge + place, edge + place + long - len(head) - len(gap)
-                    if first < len(head) and stop > 0:
-                        spans.append((first, len(head)) if above == line else (0, stop))
-        return spans
-
-    def _goes_on(self, line: int) -> bool:
-        """Whether a line is wrapped, so that the next one goes on with it."""
-        following = bisect_left(self._starts, line + 1)
-        starts = following < len(self._starts) and self._starts[following] == line + 1
-        return 0 <= line < len(self._lines) - 1 and not starts
+        line: Line = self._lines[index]
+        text, long, lead = self._parts[line.part].text, len(self.needle), len(line.lead)
+        edge = max(line.start - long + 1, 0)
+        found = (edge + place for place in places(text[edge : line.stop + long - 1], self.needle))
+        spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in found)
+        return [(lead + first, lead + stop) for first, stop in spans if first < stop]
 
     def wait(self, title: Content, what: str) -> None:
         """Say that something is being read."""
         self._subject = None
-        self.border_title, self.border_subtitle = title, None
+        self._title, self._subtitle = title, Content()
+        self._lay_out()
         self.show([Part(what, "muted")])
 
     def watch_virtual_size(self, size: Size) -> None:
@@ -194,14 +297,9 @@ class Detail(ReadingPane):
         self.post_message(self.Closed())
 
 
-def _line_at(lines: Sequence[Part], text: str, place: int) -> int:
-    """Which of the lines that a text was broken into holds this place of it."""
-    end = 0
-    for number, each in enumerate(lines):
-        end = max(text.find(each.text, end), end) + len(each.text)
-        if place < end:
-            return number
-    return max(len(lines) - 1, 0)
+def _same_text(old: Subject, new: Subject) -> bool:
+    """Whether the same message is shown, of a session that may have grown."""
+    return old.location == new.location and old.session.facts is new.session.facts
 
 
 def _same(old: Subject, new: Subject) -> bool:

@@ -1,30 +1,25 @@
-"""A pane for long texts: wrapped as far as it has been scrolled to, drawn line by line."""
+"""A pane for long texts: wrapped as far as it has been scrolled to, drawn line by line, its text selected by mouse."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, NamedTuple
+from itertools import chain, islice, pairwise
+from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
 
-from context_tui.sanitize import sanitize
-from context_tui.tui.wrapping import wrap
+from context_tui.tui.parts import GAP, Column, Layout, Line, Part, column, column_width, copied, is_right, safe
 
 AHEAD = 100
 """Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""
-
-
-class Part(NamedTuple):
-    """A piece of text and how it is drawn: ``text``, ``heading`` or ``muted``."""
-
-    text: str
-    look: str = "text"
 
 
 class ReadingPane(ScrollView, can_focus=True):
@@ -60,15 +55,20 @@ class ReadingPane(ScrollView, can_focus=True):
         """The plain text that is shown, as it was given."""
         self._source: Iterator[Part] = iter(parts)
         self._parts: list[Part] = []
-        self._lines: list[Part] = []
+        self._lines: list[Line] = []
         self._starts: list[int] = []  # of the parts, the line that each begins with
         self._width = 0
-        self._styles: dict[str, Style] = {}
+        self._layout = Layout(0)
+        self._styles: dict[tuple[str, bool], Style] = {}
+        self._is_painted = False
 
     def show(self, parts: Iterable[Part], *, follow: bool = False) -> None:
         """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._source, self._parts, self._lines, self._starts, self.given = iter(parts), [], [], [], ""
+        self._begin(parts)
+        self.given = ""
+        if self.is_attached and self.text_selection is not None:
+            self.screen.clear_selection()
         self._fill()
         if follow:
             self._fill(everything=True)
@@ -86,15 +86,49 @@ class ReadingPane(ScrollView, can_focus=True):
     @property
     def shown(self) -> str:
         """The text as far as it has been wrapped."""
-        return "\n".join(line.text for line in self._lines)
+        return "\n".join(line.drawn for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap anew when the width has changed."""
-        if self._content_width() != self._width:
-            known, self._parts, self._lines, self._starts = self._parts, [], [], []
-            rest = self._source
-            self._source = (part for parts in (known, rest) for part in parts)
+        """Wrap anew when the width has changed; the part on top stays there."""
+        if self._content_width() == self._width:
+            self._fill()
+            return
+        top = self._part_on_top()
+        self._begin(self._again())
         self._fill()
+        self._scroll_to_part(top)
+
+    def _begin(self, parts: Iterable[Part]) -> None:
+        self._width = self._content_width()
+        self._layout = Layout(self._width)
+        self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
+
+    def _again(self) -> Iterator[Part]:
+        """What is shown, once more from its start."""
+        return chain(self._parts, self._source)
+
+    def recolour(self, parts: Iterable[Part]) -> None:
+        """Show the same text in other colours."""
+        self._source = iter(parts)
+        for number, part in enumerate(map(safe, islice(self._source, len(self._parts)))):
+            if part != self._parts[number]:
+                start, stop = [*self._starts[number : number + 2], len(self._lines)][:2]
+                lines = self._layout.again(part, number, self._lines[start:stop])
+                self._parts[number], self._lines[start : start + len(lines)] = part, lines
+        self.refresh()
+
+    def _part_on_top(self) -> int:
+        """The number of the first part in sight; 0 at the top, whatever comes before it."""
+        top = self.scroll_offset.y
+        return self._lines[min(top, len(self._lines) - 1)].part if self._lines and top else 0
+
+    def _scroll_to_part(self, number: int) -> None:
+        while number >= len(self._parts) and self._take():
+            pass
+        self._fill()
+        if self._parts:
+            line = self._starts[min(number, len(self._parts) - 1)] if number else 0
+            self.scroll_to(y=line, animate=False, force=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Wrap on before the end comes into sight."""
@@ -106,14 +140,102 @@ class ReadingPane(ScrollView, can_focus=True):
         super().notify_style_update()
         self._styles.clear()
 
+    # Drawing
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The visible lines, for the screen."""
+        self._is_painted = True
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._is_painted = False
+
     def render_line(self, y: int) -> Strip:
         """One visible line."""
-        width, index = self.size.width, y + self.scroll_offset.y
+        index = y + self.scroll_offset.y
+        strip = self._strip(index)
+        # Places are only wanted where the mouse is: with them, no two styles on screen would be the same one.
+        return strip if self._is_painted else strip.apply_offsets(0, index)
+
+    def _strip(self, index: int) -> Strip:
+        width = self.size.width
         if index >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         line = self._lines[index]
+        segments = self._segments(line)
+        if line.beside is not None:
+            missing = column_width(self._width) - cell_len(line.drawn)
+            segments += [
+                Segment(" " * missing, self._style(line.look)),
+                Segment(GAP, self._style("muted")),
+                *self._segments(line.beside),
+            ]
+        strip = Strip(segments).adjust_cell_length(width, self._style((line.beside or line).look))
+        for first, last, style in self.marked(index):
+            start, end = (cell_len(line_text) for line_text in _before(strip, first, last))
+            over = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
+            strip = Strip.join([strip.crop(0, start), over, strip.crop(end, strip.cell_length)])
+        return strip
+
+    def marked(self, index: int) -> Iterator[tuple[int, int, Style]]:
+        """Characters of a drawn line that something is laid over: from, to, and what. Here, what is selected."""
+        selection = self.text_selection
+        if selection is None or (span := selection.get_span(index)) is None:
+            return
+        _, first, last = self._chosen(selection, index, span)
+        if first < last:
+            style = self.screen.get_component_rich_style("screen--selection")
+            yield first, last, Style(color=style.color, bgcolor=style.bgcolor, reverse=style.reverse)
+
+    def _segments(self, line: Line) -> list[Segment]:
         style = self._style(line.look)
-        return Strip([Segment(line.text, style)]).adjust_cell_length(width, style)
+        found = [Segment(line.lead, self._style(line.lead_look) if line.lead_look else style)] if line.lead else []
+        if not line.spans:
+            return [*found, Segment(line.text, style)]
+        edges = sorted({0, len(line.text), *(place for first, last, _ in line.spans for place in (first, last))})
+        for first, last in pairwise(edges):
+            own = style
+            for begin, end, look in line.spans:
+                if begin <= first and last <= end:
+                    own += self._style(look, over=True)
+            found.append(Segment(line.text[first:last], own))
+        return found
+
+    def _style(self, look: str, *, over: bool = False) -> Style:
+        """The style of a look, *over* another or by itself."""
+        style = self._styles.get((look, over))
+        if style is None:
+            # Not partial: colours with an opacity are blended with the background here.
+            style = self.get_component_rich_style(f"reading-pane--{look}")
+            if over:
+                own = self.get_component_rich_style(f"reading-pane--{look}", partial=True)
+                style = own + Style(color=style.color) if own.color else own
+            self._styles[look, over] = style
+        return style
+
+    # Selecting
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text, without the line breaks of wrapping."""
+        if selection.end is None:
+            self._fill(everything=True)
+        spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
+        chosen = (self._chosen(selection, index, span) for index, span in spans if span is not None)
+        return copied(self._parts, chosen), "\n"
+
+    def _chosen(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[Column, int, int]:
+        """What is selected of a line: of two columns, in the one in which the selection begins."""
+        line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
+        begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
+        right = begun is not None and start is not None and is_right(begun, start.x, self._width)
+        which = column(line, self._width, right=right)
+        return which, *which.chosen(span[0], span[1] if span[1] >= 0 else 1 << 30)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Draw what is selected."""
+        self.refresh()
+
+    # Scrolling
 
     def action_move(self, lines: int) -> None:
         """Scroll by lines."""
@@ -147,7 +269,6 @@ class ReadingPane(ScrollView, can_focus=True):
         return self.scrollable_content_region.width or self.size.width
 
     def _fill(self, *, everything: bool = False) -> None:
-        self._width = self._content_width()
         if not self._width:
             return
         wanted = self.scroll_offset.y + self.size.height + AHEAD
@@ -162,15 +283,19 @@ class ReadingPane(ScrollView, can_focus=True):
         """Wrap one more part; False where there is none."""
         part = next(self._source, None)
         if part is None:
-            return False
+            rest = self._layout.rest()
+            self._lines += rest
+            return bool(rest)
+        part = safe(part)
+        lines = self._layout.add(part, len(self._parts))
+        # The right column may have been longer than the left one, up to here.
+        self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.beside), 0))
+        self._lines += lines
         self._parts.append(part)
-        self._starts.append(len(self._lines))
-        self._lines += [Part(line, part.look) for line in wrap(sanitize(part.text), self._width)]
         return True
 
-    def _style(self, look: str) -> Style:
-        style = self._styles.get(look)
-        if style is None:
-            # Not partial: colours with an opacity are blended with the background here.
-            style = self._styles[look] = self.get_component_rich_style(f"reading-pane--{look}")
-        return style
+
+def _before(strip: Strip, *places: int) -> Iterator[str]:
+    """What stands before each of these characters of a strip."""
+    text = strip.text
+    return (text[:place] for place in places)

@@ -23,6 +23,7 @@ from context_tui.summarizer.reply import Event, Note
 from context_tui.summarizer.summary_checks import Check
 from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
 from context_tui.tui.drafts import Draft, Drafts, draft_to_begin_with, plan_key
+from context_tui.tui.parts import Part
 from context_tui.tui.screens.apply import texts
 from context_tui.tui.screens.apply.attempt import Attempt
 from context_tui.tui.screens.apply.choice import SummarizerChoice
@@ -30,7 +31,7 @@ from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.threads import run_in_thread
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import Part, ReadingPane
+from context_tui.tui.widgets.reading_pane import ReadingPane
 
 if TYPE_CHECKING:
     import httpx

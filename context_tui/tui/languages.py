@@ -1,0 +1,83 @@
+"""Which language a text is in, as far as its file's name, its fence or its beginning tell; and lines with numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_NAMES = {
+    "python": "py pyi pyw python3 ipython",
+    "javascript": "js mjs cjs",
+    "jsx": "",
+    "typescript": "ts mts cts",
+    "tsx": "",
+    "json": "json5 jsonc jsonl ndjson ipynb webmanifest",
+    "html": "htm vue svelte jinja",
+    "xml": "svg xsd xsl plist",
+    "css": "",
+    "scss": "",
+    "rust": "rs",
+    "go": "golang",
+    "c": "h",
+    "cpp": "c++ cc cxx hpp hh",
+    "csharp": "cs c#",
+    "java": "",
+    "kotlin": "kt kts",
+    "swift": "",
+    "ruby": "rb gemfile rakefile",
+    "php": "",
+    "lua": "",
+    "bash": "sh zsh shell bashrc zshrc profile",
+    "fish": "",
+    "powershell": "ps1",
+    "yaml": "yml",
+    "toml": "",
+    "ini": "cfg conf editorconfig properties",
+    "sql": "",
+    "makefile": "make mk",
+    "docker": "dockerfile containerfile",
+    "markdown": "md mdx",
+    "diff": "patch",
+    "elixir": "ex exs",
+    "haskell": "hs",
+    "scala": "",
+    "r": "",
+    "julia": "jl",
+    "protobuf": "proto",
+    "graphql": "gql",
+    "terraform": "tf hcl",
+}
+_BY_NAME = {name: language for language, names in _NAMES.items() for name in (language, *names.split())}
+_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
+
+
+def language_of(path: str) -> str:
+    """The language of a file, by its suffix or its name; empty where it is not known."""
+    name = path[-300:].replace("\\", "/").rpartition("/")[2].lower()
+    return _BY_NAME.get(name.rpartition(".")[2], "")
+
+
+def language_named(info: str) -> str:
+    """The language that the line of a fence names; empty where it is not known."""
+    word = info.strip().partition(" ")[0].strip("{}.").lower()
+    return _BY_NAME.get(word, "") or language_of(word)
+
+
+def looks_like(text: str) -> str:
+    """``json`` or ``diff`` where a text can hardly be anything else; else empty."""
+    head = text[:2_000].lstrip()
+    if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
+        return "diff"
+    return "json" if re.match(r'\{\s*("|\}$)|\[\s*(\{\s*"|"|\]$|-?\d+\s*,|\[\s*["\d])', head) else ""
+
+
+def numbers_of(lines: Sequence[str]) -> list[int]:
+    """How many characters of each line are its number, where lines are numbered one after the other; else 0."""
+    found, last = [0] * len(lines), -1
+    for index, line in enumerate(lines):
+        number = _NUMBER.match(line)
+        if number is None or (last >= 0 and int(number[1]) != last + 1):
+            break
+        found[index], last = number.end(), int(number[1])
+    # One line that begins with a number is just that.
+    return found if sum(map(bool, found)) > 1 or (len(lines) == 1 and "→" in lines[0][: found[0]]) else [0] * len(lines)

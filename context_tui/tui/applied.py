@@ -11,9 +11,9 @@ from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
+from context_tui.tui.numbers import sign
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location
-from context_tui.tui.widgets.outcome import sign
 
 
 def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Location]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from context_tui.tokens.breakdown import Breakdown, breakdown
 from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
 from context_tui.tokens.recorded import not_in_file
+from context_tui.tui.numbers import percent
 from context_tui.tui.view import View
-from context_tui.tui.widgets.draw import percent
 
 
 @dataclass(frozen=True)

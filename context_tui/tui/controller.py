@@ -24,6 +24,7 @@ from context_tui.tui.jumps import Jump, jumps, next_changed, next_jump
 from context_tui.tui.listing import is_listed, line_of, listed
 from context_tui.tui.loading import Loading, Read
 from context_tui.tui.marks import Marker
+from context_tui.tui.numbers import percent
 from context_tui.tui.options import Options
 from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.search import Search
@@ -386,7 +387,7 @@ class Controller:
         self._check_read()
         if self.progress < 1:
             remedy = "press u to undo what was applied, then r" if self.view.session.origin else "press r"
-            raise Refused(f"Only {self.progress:.0%} has been read; {remedy} to read on", warn=True)
+            raise Refused(f"Only {percent(self.progress)} has been read; {remedy} to read on", warn=True)
         return self.view.session
 
     def exported(self) -> None:

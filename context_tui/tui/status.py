@@ -13,6 +13,7 @@ from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
 from context_tui.tui.context_sizes import fit_text
 from context_tui.tui.jumps import Jump
+from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
@@ -25,7 +26,7 @@ def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
 
     *kept* are the settings that are as they were left; telling them may take two lines.
     """
-    words = [f"{digits} choose a policy, ←→ its value, > goes to what it changes, ? lists all keys"]
+    words = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
     if kept:
         words = [
             f"Settings as you left them: {kept}   backspace resets the selected one, ? lists all keys",
@@ -53,7 +54,7 @@ def fitted(text: str, room: int) -> str:
 
 def reading(session: Session, progress: float) -> str:
     """While a session is read."""
-    return f"Reading: {progress:.0%}, {plural(len(session), 'message')}   esc stops"
+    return f"Reading: {percent(progress)}, {plural(len(session), 'message')}   esc stops"
 
 
 def unreadable(session: Session) -> str:
@@ -112,7 +113,7 @@ def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, pro
     if session.origin:
         return f"A copy with {session.origin} applied   {_next(progress)}"
     if progress < 1:
-        return f"{progress:.0%} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
+        return f"{percent(progress)} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if off := fit_text(fit, width):
@@ -128,4 +129,4 @@ def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, pro
 
 def _next(progress: float) -> str:
     """What to do with a copy: of a session that was not read to its end there is no export."""
-    return "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {progress:.0%} of the session"
+    return "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {percent(progress)} of the session"

@@ -11,6 +11,7 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from context_tui.compaction.changes import AlikeChanges
+from context_tui.compaction.next_request import size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.context import Context, once
@@ -19,9 +20,9 @@ from context_tui.session.spans import Spans
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
 from context_tui.tui.marks import Marker
+from context_tui.tui.numbers import percent
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import plural
-from context_tui.tui.widgets.draw import percent
 
 VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops", "summarise": "summarises"}
 EACH = 2_000
@@ -56,8 +57,8 @@ class Fate(NamedTuple):
 class Turn:
     """A turn, or with ``number`` 0 what comes before the first.
 
-    ``tokens`` are estimated, of all that its rows show; ``share`` is the part that what it has in the context is of all
-    that is estimated there, None where it has nothing there; ``outside`` says where it is then: before or after.
+    ``tokens`` are estimated, of all that its rows show; ``share`` is the part that what it has in the context is of the
+    next request, None where it has nothing there; ``outside`` says where it is then: before or after.
     """
 
     number: int
@@ -94,6 +95,14 @@ class Turns:
         self._rows, self._marker = rows, marker
         self._known: dict[int, Turn] = {}
 
+    @cached_property
+    def _request(self) -> int:
+        """Tokens of the next request; those of all messages, where the estimates say that these are more."""
+        if self._marker is None:
+            return 0
+        context = self._marker.context
+        return max(size_now(context).tokens, measured(context).total)
+
     def turn(self, turn: int) -> Turn:
         """The turn at this place in ``Rows.heads``."""
         found = self._known.get(turn)
@@ -113,7 +122,7 @@ class Turns:
         sums = measured(context)
         inside = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in positions)
         tokens -= _less(context, messages)
-        share = inside / sums.total if sums.total else 0.0
+        share = inside / self._request if self._request else 0.0
         plan = self._marker.plan
         fates = self._fates(plan, messages, positions) if plan and plan.changed else self._done(span)
         return Turn(number, messages, tokens, share, fates=tuple(fates))

@@ -70,7 +70,7 @@ def test_what_was_not_read_to_its_end_is_not_exported(tmp_path: Path) -> None:
     read(controller)
     assert refused(controller.read_on) == "All of the session has been read"
     controller.progress = 0.4
-    assert refused(controller.exportable) == "Only 40% has been read; press r to read on"
+    assert refused(controller.exportable) == "Only 40 % has been read; press r to read on"
     assert controller.read_on() is controller.loading
     assert refused(controller.read_on) == "The session is being read"
 

@@ -49,13 +49,13 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
         assert screen.location == Location(8, HEAD) and timeline(screen).count == every - 11
         await settled(pilot)
         (head,) = [line for line in left(pilot) if "turn 2" in line]
-        words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 messages", "17 %", "2,768", "▇▇▇▇▇▇▇▇")
+        words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 messages", "10 %", "2,768", "▇▇▇▇▇▇▇▇")
         assert head.startswith(" - ") and all(word in head for word in words), head
         assert "turn 2: messages 8 to 15, est. 2,768 tokens" in " ".join(screen.query_one(Detail).shown.split())
         await pilot.press("z")
         assert screen.location == Location(8, HEAD) and timeline(screen).count == every
         await settled(pilot)
-        assert any("▾ turn 2 · 8 messages · 17 % of the context ──" in line for line in left(pilot))
+        assert any("▾ turn 2 · 8 messages · 10 % of the context ──" in line for line in left(pilot))
 
 
 async def test_a_folded_session_is_its_table_of_contents() -> None:

@@ -52,7 +52,7 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         assert screen.location == Location(len(screen.view.session) - 1)
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
-        assert "1–7 choose a policy" in notice(screen) and "> goes to what it changes" in notice(screen)
+        assert "1–7 choose a policy" in notice(screen) and "> what it changes" in notice(screen)
 
 
 async def test_what_was_asked_for_is_shown() -> None:
@@ -632,7 +632,7 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        assert "goes to what it changes" in notice(inspector(running))
+        assert "a applies it" in notice(inspector(running))
         await pilot.resize_terminal(60, 26)
         await settled(pilot)
         assert len(notice(inspector(running))) <= 58 and "? all keys" in drawn(running)

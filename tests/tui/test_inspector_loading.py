@@ -17,6 +17,7 @@ from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.loading import Failed, Loading, Read
+from context_tui.tui.numbers import percent
 from context_tui.tui.status import notice
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
@@ -62,13 +63,13 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         await until(pilot, lambda: screen.controller.reading)
-        assert "Reading: 0%" in str(screen.query_one("#status", Static).content)
+        assert "Reading: 0 %" in str(screen.query_one("#status", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
         assert timeline.count == len(screen.controller.rows) > 0 and screen.controller.reading
         await pilot.pause()
-        share = re.search(r"Reading: +(\d+%)", drawn(running))
+        share = re.search(r"Reading: +(\d+ %)", drawn(running))
         assert share and f"{share[1]} read" in drawn(running).splitlines()[0], "the header says the same"
         await pilot.press("down", "down")
         assert timeline.cursor == 2
@@ -164,7 +165,7 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert len(screen.view.session) == 10 and screen.view.plan is not None
-        top, share = drawn(running).splitlines()[0], f"{10 / len(slow.whole):.0%} read"
+        top, share = drawn(running).splitlines()[0], f"{percent(10 / len(slow.whole))} read"
         assert share in top and "at the end" not in top, "nothing is called the end that is none"
         assert f"{share}: 10 messages so far" in str(screen.query_one("#status", Static).content)
         await pilot.press("e")

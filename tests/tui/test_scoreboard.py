@@ -129,7 +129,7 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
         (
             "defect-compact",
             99,
-            "2 defect-compact   compact as the runtime defect does it: summarise all but the last turns",
+            '2 defect-compact   compact as in the runtime "defect": summarise all but the last turns',
         ),
         ("defect-microcompact", 76, "1 defect's microcompact: clear big tool results of all but the last turns"),
         ("agent-sdk-prune", 76, "4 agent-sdk's prune: truncate long tool results, keeping both ends"),

@@ -18,9 +18,9 @@ NOTES = (
     "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
     "< before this context, > after the point that is planned for.",
     "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
-    "and messages, its share is of all that is estimated in the context.",
+    "and messages, its share is of the next request.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
-    "Parts of the context: system+tools is what the first request had that is not in the file, missed what was "
+    "Parts of the context: system+tools is what the first request had that is not in the file, unaccounted what was "
     "recorded beyond all estimates, overestimated what these have too much.",
     "Sizes are estimates (bytes / 4) unless called recorded.",
     "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",

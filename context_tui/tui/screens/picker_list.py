@@ -23,8 +23,8 @@ from textual.strip import Strip
 from context_tui.discovery import Entry
 from context_tui.looking import Look
 from context_tui.sanitize import sanitize_line, visible
+from context_tui.tui.numbers import in_short, percent
 from context_tui.tui.picking import Item, Listing
-from context_tui.tui.widgets.draw import in_short, percent
 from context_tui.tui.widgets.row_paint import MORE, clip
 
 _UUID = re.compile(r"([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -22,10 +22,11 @@ from context_tui.session.facts import Kind
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import EVERYTHING, part_filter
+from context_tui.tui.numbers import percent
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
 from context_tui.tui.widgets.composition import LOOKS
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, percent, safe, short_path
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, safe, short_path
 from context_tui.tui.wrapping import wrap
 
 COUNT = 8

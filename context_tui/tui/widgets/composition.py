@@ -7,9 +7,10 @@ file is recorded less estimated. What the estimates miss of a recorded size, or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from context_tui.tui.widgets.draw import BAD, GOOD, HUE, MUTED, WARN, Run, cells, in_short
+from context_tui.tui.numbers import in_short
+from context_tui.tui.widgets.draw import BAD, GOOD, HUE, MUTED, WARN, Run, cells
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def parts_of(by_category: Mapping[str, int], size: int) -> list[Part]:
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
     found = [Part(look.short, count, look.pattern, look.style) for look, count in tokens.items() if count]
     if missed := size - sum(part.tokens for part in found):
-        name = "missed by the estimates" if missed > 0 else "overestimated"
+        name = "unaccounted" if missed > 0 else "overestimated"
         found.append(Part(name, missed, MISSED, MUTED if missed > 0 else WARN))
     return found
 
@@ -79,17 +80,15 @@ def parts_line(parts: Sequence[Part], free: int, width: int) -> list[Run]:
 
 def _forms(parts: Sequence[Part], free: int) -> Iterator[list[Run]]:
     """The line in fewer and fewer words."""
-    whole = [replace(part, name="missed") if part.pattern == MISSED and part.tokens > 0 else part for part in parts]
     rest = Part("free", free, FREE, MUTED)
     yield _line("estimated parts:", [*parts, rest], 2)
-    yield _line("estimated parts:", [*whole, rest], 2)
-    yield _line("est.", [*whole, rest], 2)
-    yield _line("est.", [*whole, rest])
-    yield _line("est.", whole)
-    small = sorted((part for part in whole if part.tokens > 0), key=lambda part: part.tokens)
+    yield _line("est.", [*parts, rest], 2)
+    yield _line("est.", [*parts, rest])
+    yield _line("est.", parts)
+    small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)
     for count in range(2, len(small) + 1):
         together = Part("rest", sum(part.tokens for part in small[:count]), REST, MUTED)
-        yield _line("est.", [*(part for part in whole if part not in small[:count]), together])
+        yield _line("est.", [*(part for part in parts if part not in small[:count]), together])
 
 
 def _line(head: str, parts: Sequence[Part], wide: int = 1) -> list[Run]:

@@ -148,20 +148,6 @@ def bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple
     return full * filled, rest * (width - filled)
 
 
-def in_short(tokens: int) -> str:
-    """Tokens in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
-    if tokens < 1_000:
-        return str(tokens)
-    if tokens < 999_500:
-        return f"{tokens / 1_000:.1f}k" if tokens < 99_950 else f"{tokens / 1_000:.0f}k"
-    return f"{tokens / 1_000_000:.2f}M" if tokens < 9_995_000 else f"{tokens / 1_000_000:.0f}M"
-
-
-def percent(share: float) -> str:
-    """A share as it is read: ``<1 %`` for what is there but rounds to nothing."""
-    return "<1 %" if 0 < share < 0.005 else f"{share:.0%}".replace("%", " %")
-
-
 def flow(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
     """Parts on lines of at most *width* cells: a part stays whole where it can, and is wrapped at words where not."""
     lines: list[list[Run]] = [[]]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from context_tui.session.window import Window
 from context_tui.tokens.believed import Believed
+from context_tui.tui.numbers import in_short, percent
 from context_tui.tui.widgets.canvas import Canvas, split
 from context_tui.tui.widgets.composition import FREE, Part
-from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells, in_short, percent
+from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells
 
 ZOOM = 0.25
 """The share of the window below which the bar is of what is used."""

@@ -18,6 +18,7 @@ from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.recorded import last_request
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
+from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.composition import Part, parts_line, parts_of
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
@@ -62,7 +63,7 @@ def title_line(
     named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
     problems = plural(len(facts.problems), "problem") if facts.problems else ""
     guessed = window_text(window, width)
-    end: Run = ("at the end", "") if progress >= 1 else (f"{progress:.0%} read", f"bold {WARN}")
+    end: Run = ("at the end", "") if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
     around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, point[0]) if text)
     if read is None:

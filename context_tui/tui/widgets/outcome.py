@@ -12,14 +12,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from context_tui.compaction.changes import AlikeChanges
-from context_tui.compaction.next_request import Known, NextRequest, next_request
+from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
+from context_tui.tui.numbers import in_short, percent, sign, signed
 from context_tui.tui.text import plural
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, in_short, percent, safe
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
 
 Paragraph = list[list[Run]]
 """Parts that stay together where the width allows."""
@@ -119,16 +120,6 @@ def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
     share: Run = (f" ({less(request)})", style)
     whole = [[(does(outcome), BOLD)], told, [(f"({signed(request.after - request.before)}, {less(request)})", style)]]
     return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
-
-
-def sign(request: NextRequest) -> str:
-    """What stands before the size of the request without the plan: nothing where all of it was recorded."""
-    return "" if request.before_known is Known.RECORDED else "~"
-
-
-def signed(tokens: int) -> str:
-    """A difference with its sign."""
-    return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
 
 
 def less(request: NextRequest) -> str:

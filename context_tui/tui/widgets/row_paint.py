@@ -12,9 +12,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from context_tui.tui.marks import GLYPHS, Mark
+from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.turns import Turn
-from context_tui.tui.widgets.draw import percent
 
 OPEN, FOLDED, FILLED, RULE, HEAVY, MORE = "▾", "▸", "▇", "─", "━", "…"
 BAR, KIND, TOKENS = 8, 8, 9

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES
+from context_tui.tui.numbers import in_short, sign
 from context_tui.tui.widgets.draw import (
     BAD,
     BOLD,
@@ -27,13 +28,12 @@ from context_tui.tui.widgets.draw import (
     bar,
     cells,
     content,
-    in_short,
     on,
     pad,
     short,
     short_words,
 )
-from context_tui.tui.widgets.outcome import does, less, limit_words, outcome_of, sign, would_do
+from context_tui.tui.widgets.outcome import does, less, limit_words, outcome_of, would_do
 
 SHARE = 7
 """Cells of the share that would be gone, with the gap before it."""
@@ -211,7 +211,7 @@ def policy_title(name: str, width: int) -> str:
     forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]
     if policy.runtime:
         rule = name.removeprefix(f"{policy.runtime}-")
-        whole = f"{digit}{name}   {rule} as the runtime {policy.runtime} does it: {what}"
+        whole = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {what}'
         forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
     return next((form for form in forms if len(form) <= width), short_words(forms[-1], width))
 

@@ -19,10 +19,10 @@ from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, counte
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 from context_tui.tui.drafts import Draft
+from context_tui.tui.numbers import sign
 from context_tui.tui.parts import Part
 from context_tui.tui.text import plural, result_text
 from context_tui.tui.widgets.draw import choice_strip
-from context_tui.tui.widgets.outcome import sign
 
 BLOCK_LENGTH = 4_000
 """Characters of one block that the head shows; what is sent is not cut."""

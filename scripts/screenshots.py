@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from context_tui.discovery import Entry
     from context_tui.session.session import SessionInfo
-    from context_tui.tui import ContextTuiApp
+    from context_tui.tui.app import ContextTuiApp
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES, OUT = Path("sample_sessions"), ROOT / "screenshots"
@@ -74,7 +74,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
     """The application for a picture."""
     from context_tui import discovery
     from context_tui.formats.opening import choose
-    from context_tui.tui import ContextTuiApp
+    from context_tui.tui.app import ContextTuiApp
 
     what: SessionInfo | list[SessionInfo] = []
     if picture.sample:

@@ -61,3 +61,9 @@ def test_reading_a_session_needs_no_screen_and_no_network() -> None:
 def test_what_renders_messages_is_loaded_once_one_is_read() -> None:
     code = "import context_tui.tui.screens.inspector"
     assert loaded_by(code) & {"markdown_it", "pygments"} == set()
+
+
+def test_what_is_on_screen_is_known_without_the_application() -> None:
+    code = "import context_tui.tui.controller, sys; print([n for n in sys.modules if n.startswith('textual.')])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert "textual.app" not in run.stdout and "textual.widget" not in run.stdout

@@ -13,9 +13,11 @@ from benchmarks.pty import Terminal
 from context_tui.last import NOTHING, Last, keep_last, read_last, state_path
 from context_tui.policies.registry import DEFAULT
 from context_tui.tui.choices import chosen_last, to_keep, told
+from context_tui.tui.options import Options
+from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.view import Location, View
 from tests.tui.fakes import until
-from tests.tui.inspecting import app, inspector, session, settled
+from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
 
 CHOSEN = Last("agent-sdk-prune", {"defect-microcompact": ("keep_recent_turns=1",)}, True)
 
@@ -101,3 +103,22 @@ def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
             terminal.quit("4q")
             assert terminal.status == 0
     assert read_last(state) == Last("agent-sdk-prune")
+
+
+@pytest.mark.parametrize("policy", [None, "defect-compact"])
+async def test_another_session_is_opened_with_what_is_chosen_by_now(tmp_path: Path, policy: str | None) -> None:
+    first = file_of(tmp_path / "first.jsonl", conversation())
+    other = file_of(tmp_path / "other.jsonl", conversation(3))
+    running = app(first, policy=policy)
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("3", "right")
+        chosen = inspector(running).chosen
+        assert chosen.policy == "koda-microcompact" and chosen.settings
+        running._replace(other)
+        await until(pilot, lambda: len(inspector(running).view.session) == 24)
+        assert inspector(running).chosen == chosen
+
+
+def test_a_screen_that_is_still_being_opened_tells_what_it_was_opened_with() -> None:
+    assert InspectorScreen(session(), Options(last=CHOSEN)).chosen == CHOSEN

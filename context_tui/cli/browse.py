@@ -60,9 +60,9 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         inspect.show(session, inspect.report_of(session, at))
         return ExitCode.DONE
     what, config = _named(specs), read_config()
-    from context_tui import tui  # Textual: 170 ms
+    from context_tui.tui.app import run as inspector  # Textual: 170 ms
 
-    return tui.run(
+    return inspector(
         what,
         at=at,
         policy=policy,

@@ -15,6 +15,7 @@ from context_tui.session.drops import find_drops
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Facts
 from context_tui.session.fitting import PRIOR, Factors, content_of, fit, known_by
+from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LEAST_REQUESTS = 12
 """Requests of a model from which on half of them are predicted."""
@@ -99,7 +100,7 @@ def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | N
             continue
         content = content_of(facts, range(before, at), known_by(facts, at))
         fitted += factors.of(content) + factors.each + (factors.image or 0.0) * content.images
-        estimated += sum(content.tokens)
+        estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         off.append(abs(fitted - recorded) / recorded)
         plain.append(abs(estimated - recorded) / recorded)
     return _summary(off), _summary(plain)

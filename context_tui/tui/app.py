@@ -294,12 +294,12 @@ class ContextTuiApp(App[None]):
         if info is None:
             await self.pop_screen()
         else:
-            await self.switch_screen(InspectorScreen(info, self._options_of_another(), self.drafts))
+            await self.switch_screen(InspectorScreen(info, self._options_beside(inspector), self.drafts))
         forget_plans()
 
-    def _options_of_another(self) -> Options:
-        """What was asked for, without what is about one session: the point."""
-        return replace(self.options, at=None, demo=False)
+    def _options_beside(self, inspector: InspectorScreen) -> Options:
+        """What was asked for and is chosen by now, without what is about one session: the point."""
+        return replace(self.options, at=None, demo=False, policy=None, settings={}, last=inspector.chosen)
 
     def _caller(self) -> Screen[Any] | None:
         """The screen below a sub-agent's: that of the session which called it."""
@@ -325,8 +325,9 @@ class ContextTuiApp(App[None]):
     def _open_below(self, answer: object) -> None:
         from context_tui.tui.screens.inspector import InspectorScreen
 
+        below = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if isinstance(answer, SessionInfo):
-            self.push_screen(InspectorScreen(answer, self._options_of_another(), self.drafts))
+            self.push_screen(InspectorScreen(answer, self._options_beside(below), self.drafts))
             self.notify(f"Sub-agent {visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_done(self) -> None:

@@ -36,4 +36,4 @@ def to_keep(view: View, *, breakdown: bool) -> Last:
 
 def told(settings: Settings) -> str:
     """The settings in a line; empty where all are the defaults."""
-    return ", ".join(assignments({"": settings}))
+    return ", ".join(assignments({"": settings}))  # as a chain has them: those of several policies, with their names

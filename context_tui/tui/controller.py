@@ -93,6 +93,14 @@ class Controller:
 
     # Reading
 
+    def begin_reading(self) -> None:
+        """The session is being read from now on."""
+        self.reading = True
+
+    def fail(self) -> None:
+        """It cannot be read."""
+        self.reading = False
+
     def take(self, read: Read) -> None:
         """Take what has been read so far; the view of it is planned when reading ends."""
         view, self.progress = self.view.with_session(read.session), read.progress

@@ -15,8 +15,10 @@ def in_short(tokens: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as it is read: ``<1 %`` for what is there but rounds to nothing."""
-    return "<1 %" if 0 < share < 0.005 else f"{share:.0%}".replace("%", " %")
+    """A share as it is read: ``<1 %`` for what is there but rounds to nothing, ``>99 %`` for what is not quite all."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")
 
 
 def sign(request: NextRequest) -> str:

@@ -79,7 +79,8 @@ def _changed(marker: Marker) -> dict[str, Tally]:
         what = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"
         tally = found.setdefault(word, Tally(what))
         tally.what = what if tally.what == what else "part"
-        tally.add(len(rows), message[rows[0]], message[rows[-1]])
+        places = [message[row] for row in rows]
+        tally.add(len(rows), min(places), max(places))
     return found
 
 
@@ -92,15 +93,14 @@ def _gone(plan: Plan) -> Iterator[tuple[str, range]]:
 
 
 def _blocks(marker: Marker, plan: Plan) -> dict[str, list[int]]:
-    """The changed blocks of messages that stay, in prompt order."""
+    """The changed blocks of messages that stay."""
     changes, message = plan.changes, plan.context.facts.block_message
     stay: Iterable[int] = changes
     if plan.dropped:
         stay = (row for row in changes if not plan.action_at(marker.position(message[row])))
     outcome = outcome_of(plan)
-    if (
-        len(outcome.results) == 1 and not outcome.others
-    ):  # a change may be made when it is asked for: not to ask is fast
+    # A change may be made when it is asked for: not to ask is fast.
+    if len(outcome.results) == 1 and not outcome.others:
         rows = list(stay)
         return {DONE[verb]: rows for verb in outcome.results if rows}
     found: dict[str, list[int]] = {}

@@ -19,6 +19,8 @@ from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
 from context_tui.tui.widgets.draw import cells
+from tests.tui import inspecting
+from tests.tui.fakes import drawn
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
@@ -252,3 +254,15 @@ def test_snapshot_80_light(snap_compare: Any) -> None:
 def test_snapshot_60_ascii(snap_compare: Any) -> None:
     """60 columns in ASCII, with a theme of the terminal's own colours."""
     assert snap_compare(Parts(ascii=True, theme="ansi-dark"), terminal_size=(60, 24))
+
+
+async def test_the_largest_blocks_name_the_calls_that_they_answer() -> None:
+    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "make it"}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "done " * 900}
+    said = [("user", "go"), ("assistant", [call]), ("user", [result]), ("assistant", "done")]
+    running = inspecting.app(from_messages([{"role": role, "content": content} for role, content in said]))
+    async with running.run_test(size=(160, 50)) as pilot:
+        await inspecting.settled(pilot)
+        await pilot.press("b")
+        await inspecting.settled(pilot)
+        assert "Bash make it" in drawn(running).partition("largest")[2]

@@ -95,3 +95,14 @@ def test_a_narrow_legend_says_less_of_what_comes_last() -> None:
     assert said[2] == [cleared[1], "kept 46", "map: all rows"]
     assert said[3] == ["cleared 23", "kept 46", "map"]
     assert said[4] == ["kept 46"]
+
+
+def test_steps_of_a_chain_are_told_from_the_first_to_the_last_message() -> None:
+    params = {"chain": {"policies": ("defect-microcompact", "koda-microcompact")}}
+    view = View(session(12).with_window(20_000), policy="chain", params=params)
+    plan, facts = view.plan, view.session.facts
+    assert plan is not None
+    places = [facts.block_message[row] for row in plan.changes]
+    assert places != sorted(places), "not in the order of the prompt"
+    words = totals(rows_of(view.session), Marker(view.context, plan))["cleared"][0]
+    assert f"#{min(places)} to #{max(places)}" in words

@@ -116,6 +116,7 @@ class InspectorScreen(Screen[None]):
         self._notified = False
         self._searched = 0  # the number of the search that was started last
         self._header: object = None
+        self._title = ""
         self._rest_timer: Timer | None = None
         self._detail_timer: Timer | None = None
         self._focus_before: Widget | None = None
@@ -127,8 +128,10 @@ class InspectorScreen(Screen[None]):
 
     @property
     def chosen(self) -> Last:
-        """What is kept for the next time."""
-        return to_keep(self.view, breakdown=self.query_one(ContentSwitcher).current == "breakdown")
+        """What is kept for the next time, also while the screen is being opened."""
+        side = self.query(ContentSwitcher)
+        breakdown = side.first().current == "breakdown" if side else self.options.last.breakdown
+        return to_keep(self.view, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
         """Header, status, timeline with its map, detail, tuning, footer."""
@@ -162,7 +165,7 @@ class InspectorScreen(Screen[None]):
             self.controller.open(self.view.session)
             self.draw()
         else:
-            self.controller.reading = True
+            self.controller.begin_reading()
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.set_status(status.reading(self.view.session, 0.0))
@@ -223,7 +226,7 @@ class InspectorScreen(Screen[None]):
         """Show what has been read so far, or say why there is nothing to show."""
         read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
         if isinstance(read, Failed):
-            controller.reading = False
+            controller.fail()
             self.set_status(read.why)
             self.show_notification(read.why, warn=True)
             return
@@ -306,7 +309,9 @@ class InspectorScreen(Screen[None]):
         """Say which policy it is, in the width there is."""
         view, width = self.view, self.size.width - 4
         title = f"applied: {view.policy}" if view.applied else policy_title(view.policy, width)
-        set_title(self.query_one("#tuning"), title)
+        if title != self._title:
+            self._title = title
+            self.query_one("#tuning").border_title = Content(title)
 
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.controller.rows, self.view.plan
@@ -344,10 +349,10 @@ class InspectorScreen(Screen[None]):
             parts = sizes.parts.by_category if sizes else None
             self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress)
         if sizes is not None:
-            self.query_one(BreakdownView).show(view.context, sizes, view.filter)
+            self.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
         fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
         text = status.notice(view, controller.points, fit, width, progress, lines)
-        kept = "" if self.options.policy else told(view.params)
+        kept = "" if self.options.policy or self.options.settings else told(view.params)
         hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept, width=width)
         hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
@@ -821,10 +826,3 @@ class InspectorScreen(Screen[None]):
         """Whether the session may be closed, as *prompt* is answered; what is to be exported first is."""
         answer = await self.app.push_screen_wait(prompt)
         return await self._export() if answer == "export" else answer == "quit"
-
-
-def set_title(widget: Widget, title: str) -> None:
-    """Give a widget another title; the same one costs nothing."""
-    if getattr(widget, "title_shown", None) != title:
-        widget.title_shown = title  # type: ignore[attr-defined]
-        widget.border_title = Content(title)

@@ -161,9 +161,21 @@ class BreakdownView(ScrollView, can_focus=True):
         self.rows: list[Row] = []
         self.listed = EVERYTHING
         self._shown: tuple[Context, ContextSizes] | None = None
+        self._reader: Reader | None = None
 
-    def show(self, context: Context, sizes: ContextSizes, listed: filters.Filter = EVERYTHING) -> None:
-        """Show the parts of a context, and which of them is *listed* in the timeline."""
+    def show(
+        self,
+        context: Context,
+        sizes: ContextSizes,
+        listed: filters.Filter = EVERYTHING,
+        reader: Reader | None = None,
+    ) -> None:
+        """Show the parts of a context, and which of them is *listed* in the timeline.
+
+        Args:
+            reader: of the context's session; it names the calls that the largest results answer.
+        """
+        self._reader = reader
         if self._shown is None or self._shown[0] is not context or self._shown[1] is not sizes:
             self._shown = context, sizes
             self._list()
@@ -222,8 +234,8 @@ class BreakdownView(ScrollView, can_focus=True):
 
     def _call(self, row: Row) -> str:
         """The call that one of the largest results answers, as the timeline shows it."""
-        context, reader = self._shown[0] if self._shown else None, getattr(self.screen, "reader", None)
-        if row.kind != "message" or row.value or not context or not isinstance(reader, Reader):
+        context, reader = self._shown[0] if self._shown else None, self._reader
+        if row.kind != "message" or row.value or context is None or reader is None:
             return ""
         if reader.session.facts is not context.facts or context.facts.kind[row.block] != Kind.TOOL_RESULT:
             return ""

@@ -42,7 +42,7 @@ MISSED, FREE, REST = "?", "·", "…"
 
 
 @dataclass(frozen=True)
-class Part:
+class Share:
     """A part of a context: its name, its tokens (negative: what the estimates have too much), how it is drawn."""
 
     name: str
@@ -56,20 +56,20 @@ class Part:
         return f"{self.name} {'−' if self.tokens < 0 else ''}{in_short(abs(self.tokens))}"
 
 
-def parts_of(by_category: Mapping[str, int], size: int) -> list[Part]:
+def parts_of(by_category: Mapping[str, int], size: int) -> list[Share]:
     """The parts that there are, in the order of a prompt; they add up to *size* tokens."""
     tokens: dict[Look, int] = {}
     for name, look in LOOKS.items():
         first = next((each for each in tokens if each.short == look.short), look)
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
-    found = [Part(look.short, count, look.pattern, look.style) for look, count in tokens.items() if count]
+    found = [Share(look.short, count, look.pattern, look.style) for look, count in tokens.items() if count]
     if missed := size - sum(part.tokens for part in found):
         name = "unaccounted" if missed > 0 else "overestimated"
-        found.append(Part(name, missed, MISSED, MUTED if missed > 0 else WARN))
+        found.append(Share(name, missed, MISSED, MUTED if missed > 0 else WARN))
     return found
 
 
-def parts_line(parts: Sequence[Part], free: int, width: int) -> list[Run]:
+def parts_line(parts: Sequence[Share], free: int, width: int) -> list[Run]:
     """The parts with their tokens, and what is *free*, in *width* cells: the smallest are one where they must be."""
     found: list[Run] = []
     for found in _forms(parts, free):
@@ -78,20 +78,20 @@ def parts_line(parts: Sequence[Part], free: int, width: int) -> list[Run]:
     return found
 
 
-def _forms(parts: Sequence[Part], free: int) -> Iterator[list[Run]]:
+def _forms(parts: Sequence[Share], free: int) -> Iterator[list[Run]]:
     """The line in fewer and fewer words."""
-    rest = Part("free", free, FREE, MUTED)
+    rest = Share("free", free, FREE, MUTED)
     yield _line("estimated parts:", [*parts, rest], 2)
     yield _line("est.", [*parts, rest], 2)
     yield _line("est.", [*parts, rest])
     yield _line("est.", parts)
     small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)
     for count in range(2, len(small) + 1):
-        together = Part("rest", sum(part.tokens for part in small[:count]), REST, MUTED)
+        together = Share("rest", sum(part.tokens for part in small[:count]), REST, MUTED)
         yield _line("est.", [*(part for part in parts if part not in small[:count]), together])
 
 
-def _line(head: str, parts: Sequence[Part], wide: int = 1) -> list[Run]:
+def _line(head: str, parts: Sequence[Share], wide: int = 1) -> list[Run]:
     """The parts behind a head, each with *wide* cells of its pattern."""
     runs: list[Run] = [(head, MUTED)]
     for part in parts:

@@ -13,7 +13,7 @@ from context_tui.session.window import Window
 from context_tui.tokens.believed import Believed
 from context_tui.tui.numbers import in_short, percent
 from context_tui.tui.widgets.canvas import Canvas, split
-from context_tui.tui.widgets.composition import FREE, Part
+from context_tui.tui.widgets.composition import FREE, Share
 from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells
 
 ZOOM = 0.25
@@ -46,7 +46,7 @@ def window_size(window: Window) -> str:
     return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
 
 
-def gauge(level: Level, parts: Sequence[Part] | None, width: int) -> list[Run]:
+def gauge(level: Level, parts: Sequence[Share] | None, width: int) -> list[Run]:
     """The bar in exactly *width* cells: the used part by *parts*, as far as these are known, and the free rest."""
     used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
     rest = f" {in_short(level.free)} free, not to scale" if 0 < level.share < ZOOM else ""
@@ -101,7 +101,7 @@ def numbers(level: Level) -> Iterator[list[Run]]:
     yield brief
 
 
-def gauge_line(level: Level, parts: Sequence[Part] | None, width: int, least: int) -> list[Run]:
+def gauge_line(level: Level, parts: Sequence[Share] | None, width: int, least: int) -> list[Run]:
     """How full it is, and the bar, of *least* cells where that can be, in *width* cells."""
     words, room = list[Run](), 0
     for words in numbers(level):

@@ -20,7 +20,7 @@ from context_tui.tokens.recorded import last_request
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
-from context_tui.tui.widgets.composition import Part, parts_line, parts_of
+from context_tui.tui.widgets.composition import Share, parts_line, parts_of
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
 from context_tui.tui.widgets.gauge import Level, gauge_line
 from context_tui.tui.widgets.recorded_line import Recorded, recorded_line, recorded_of, request_at
@@ -111,7 +111,7 @@ class HeaderBar(Widget):
         self._progress = 1.0
         self._read: int | None = None
         self._level: Level | None = None
-        self._parts: list[Part] | None = None
+        self._parts: list[Share] | None = None
         self._drawn: tuple[Size, Content] | None = None
         self._columns = range(0)
 

@@ -75,6 +75,17 @@ async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_larg
     assert told.endswith(f"→ ~{size_now(app.answers[0].context_at()).tokens:,}")
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_an_edited_summary_is_on_screen_at_once(size: tuple[int, int]) -> None:
+    app = Shell(screen(kind="extract"))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+        await pilot.press("e")
+        await pilot.pause(0.1)
+        await pilot.press("W", "o", "W", "space", "escape")
+        await until(pilot, lambda: "WoW [Extract" in drawn(app))
+
+
 async def test_nothing_is_sent_before_enter() -> None:
     server = Server()
     app = Shell(screen(server))

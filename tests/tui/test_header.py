@@ -120,7 +120,8 @@ def test_thresholds_are_told_by_where_they_were_crossed() -> None:
     assert over_words(grown, 100, 9, False) == "over 60 % since #7"
     assert crossings(grown, 100, 6) == {60: (3, False), 70: (3, False)}
     assert over_words(grown, 100, 6, True) == "first over 60 % of the window at #3, first over 70 % at #3"
-    assert crossings(grown, 100, 2) == {} and over_words(grown, 100, 2, True) == "never over 60 %"
+    assert crossings(grown, 100, 2) == {} and over_words(grown, 100, 2, True) == "not yet over 60 %"
+    assert over_words(grown, 200, 9, True) == "never over 60 %"
 
 
 def test_what_the_signs_of_the_line_are_is_said_where_they_occur() -> None:

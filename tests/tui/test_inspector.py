@@ -10,6 +10,7 @@ import pytest
 from textual.binding import Binding
 from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
+from textual.widgets._footer import FooterKey
 
 from context_tui.compaction.next_request import next_request
 from context_tui.policies.registry import POLICIES
@@ -642,3 +643,37 @@ async def test_what_is_said_fits_when_the_terminal_gets_smaller() -> None:
         await settled(pilot)
         shown = drawn(running)
         assert "enlarge" in shown and "Planned before" not in shown
+
+
+async def test_a_value_is_typed_from_anywhere_and_what_takes_none_says_so() -> None:
+    running = app()
+    async with running.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("equals_sign", "5", "enter")
+        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 5}
+        await pilot.press("escape", "6", "equals_sign")
+        assert "no value to type" in "".join(each.message for each in running._notifications)
+
+
+async def test_the_policies_are_gone_through_by_the_mouse() -> None:
+    running = app(policy="manual")
+    async with running.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        key = next(each for each in running.screen.query(FooterKey) if each.description == "policy")
+        for name in ("chain", "defect-microcompact"):
+            await pilot.click(key)
+            await until(pilot, lambda name=name: inspector(running).view.policy == name)  # type: ignore[misc]
+
+
+async def test_what_was_applied_in_the_reader_is_told_at_once() -> None:
+    running = app(window=20_000)
+    async with running.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("v")
+        assert "No message is open" in "".join(each.message for each in running._notifications)
+        await pilot.press("space", "a")
+        await until(pilot, lambda: inspector(running).view.applied is not None)
+        await until(pilot, lambda: "Applied defect-microcompact" in drawn(running))
+        await settled(pilot)
+        assert running.focused is inspector(running).query_one(Timeline)

@@ -554,6 +554,11 @@ class InspectorScreen(Screen[None]):
         """Choose a policy."""
         self.do(self.controller.choose, name)
 
+    def action_next_policy(self) -> None:
+        """Choose the policy after the chosen one, around the end."""
+        names = list(POLICIES)
+        self.do(self.controller.choose, names[(names.index(self.view.policy) + 1) % len(names)])
+
     def commands(self) -> Iterable[SystemCommand]:
         """The policies that no digit chooses, for the command palette."""
         for name, policy in islice(POLICIES.items(), DIGITS, None):
@@ -570,10 +575,22 @@ class InspectorScreen(Screen[None]):
 
     def action_value(self, step: int) -> None:
         """Change the selected setting by steps."""
-        if not self.query_one("#tuning").display:
+        if self._settings_in_sight():
+            self.query_one(ParameterPanel).rows.action_step(step)
+
+    def action_type(self) -> None:
+        """Type a value for the selected setting."""
+        if self._settings_in_sight():
+            rows = self.query_one(ParameterPanel).rows
+            rows.focus()
+            rows.action_type()
+
+    def _settings_in_sight(self) -> bool:
+        """Whether the settings are on screen; says so where they are not."""
+        shown = self.query_one("#tuning").display
+        if not shown:
             self.show_notification("The settings are not in sight; press esc first")
-            return
-        self.query_one(ParameterPanel).rows.action_step(step)
+        return shown
 
     @work
     async def action_save_settings(self) -> None:
@@ -728,6 +745,8 @@ class InspectorScreen(Screen[None]):
         after: Session | None = await self.app.push_screen_wait(screen)
         if after is not None and after is not self.view.session:
             self.do(self.controller.took, plan, after)
+            if not self.query_one("#left").display:
+                self.close_detail()  # what was done is told beside the timeline
 
     def action_undo(self) -> None:
         """Go back to before the last applied plan."""
@@ -761,7 +780,10 @@ class InspectorScreen(Screen[None]):
 
     def action_raw(self) -> None:
         """Show the message as it was written, or rendered."""
-        self.query_one(Detail).toggle_raw()
+        if not self.query_one("#side").display:
+            self.show_notification("No message is open; press space to read the selected one")
+        else:
+            self.query_one(Detail).toggle_raw()
 
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""

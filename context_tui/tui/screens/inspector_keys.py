@@ -37,7 +37,8 @@ _POINT = "peak, first fire, compaction, clear or drop"
 
 def keys(policies: Mapping[str, Policy]) -> list[Binding]:
     """All bindings, of which the digits choose the first nine of *policies*."""
-    return [*_FIRST, *_policy_keys(policies), *_REST]
+    shown = _key("P", "next_policy", "policy", "policy-next", "Plan with the next policy", digits(len(policies)))
+    return [*_FIRST, shown, *_policy_keys(policies), *_REST]
 
 
 def unknown_keys(names: Iterable[str]) -> str:
@@ -63,10 +64,9 @@ def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:
         _key(
             str(number),
             f"policy('{name}')",
-            "policy" if number == 1 else f"Policy: {name}",
+            f"Policy: {name}",
             f"policy-{number}",
             policy_about(name, policy),
-            digits(len(policies)) if number == 1 else None,
         )
         for number, (name, policy) in enumerate(islice(policies.items(), DIGITS), 1)
     ]
@@ -91,6 +91,7 @@ _REST = [
     _key(
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
+    _key("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
     _key("full_stop", "as_of", "Here", "as-of", "Plan before the selected message; again: at the end"),
     _key("greater_than_sign", "changed(1)", "Next change", "change-next", "Go to the next row that the plan changes"),
     _key("less_than_sign", "changed(-1)", "Previous change", "change-previous", "Go to the previous such row"),

@@ -205,7 +205,7 @@ def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Out
     for word, before, after in (("result", *results), ("message", old.cut, new.cut)):
         if after != before:
             count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            gone = "summarised" if new.summarises else "dropped"
+            gone = "summarised" if (new if new.cut > old.cut else old).summarises else "dropped"
             effects.append(count if word == "result" else f"{count} {gone}")
     tokens = new.request.after - old.request.after
     if tokens:

@@ -92,11 +92,12 @@ class ReadingPane(ScrollView, can_focus=True):
         """Wrap anew when the width has changed; the part on top stays there."""
         if self._content_width() == self._width:
             self._fill()
-            return
-        top = self._part_on_top()
-        self._begin(self._again())
-        self._fill()
-        self._scroll_to_part(top)
+        else:
+            top = self._part_on_top()
+            self._begin(self._again())
+            self._fill()
+            self._scroll_to_part(top)
+        self.refresh()  # what was drawn before it had a size is remembered as blank
 
     def _begin(self, parts: Iterable[Part]) -> None:
         self._width = self._content_width()

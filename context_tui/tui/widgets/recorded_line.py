@@ -168,7 +168,8 @@ def over_words(recorded: Recorded, window: int, at: int, full: bool) -> str:
     """Since when requests are over a part of the window, or where they first were; of all parts, or of the least."""
     found = crossings(recorded, window, at)
     if not found:
-        return f"never over {TICKS[0]} %"
+        more = at <= max(recorded.messages, default=-1)  # what comes after the point may be larger
+        return f"{'not yet' if more else 'never'} over {TICKS[0]} %"
     parts: list[str] = []
     for tick, (where, since) in found.items():
         over = f"over {tick} %{' of the window' if full and not parts else ''}"

@@ -258,6 +258,8 @@ class SettingRows(Widget, can_focus=True):
         if self.control and self.control.scale:
             self.typed, self.error = "", ""
             self.refresh()
+        else:
+            self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:
         """Back to the default."""

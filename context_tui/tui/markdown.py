@@ -31,7 +31,8 @@ LONGEST_LINE = 4_000
 MARKS = 800
 """Brackets or stars from which on a section is shown as it was written: they may take very long to pair."""
 
-_FENCE = re.compile(r"(?:[ >]|[-*+] |\d{1,9}[.)] )*(`{3,}|~{3,})(.*)")
+_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # of quotes and lists
+_FENCE = re.compile(_MARKS + "(`{3,}|~{3,})(.*)")
 _HEADINGS = {"h1": "h1", "h2": "h2"}
 _INLINE = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
 _Text = tuple[str, Spans]
@@ -166,6 +167,8 @@ class _Section:
         lines = [line.lstrip(" >") for line in self._lines[first:stop]]
         # Cells in a row of more than the first one has would not be shown.
         if not widths or max(_cells(line) for line in lines[2:] or [""]) > len(widths):
+            if not all(each.used for each in self._inside):
+                lines[0] = re.sub(_MARKS, "", lines[0], count=1)
             for line in lines:
                 yield from self._line(line, (), self._look)
             return

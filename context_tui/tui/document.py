@@ -7,7 +7,8 @@ with a note: its beginning, or where what was searched for stands in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from context_tui.tui.finding import find
 from context_tui.tui.images import describe_image
 from context_tui.tui.languages import language_of, looks_like, numbers_of
 from context_tui.tui.marks import ABOUT, CHANGED, PARTS, Mark
-from context_tui.tui.parts import Part, Span, side_by_side
+from context_tui.tui.parts import Looks, Part, Span, Spans, side_by_side
 from context_tui.tui.text import call_line, line, result_text
 from context_tui.tui.view import Location
 
@@ -36,6 +37,10 @@ RENDERED = 30_000
 """Characters of a text that are read as markdown."""
 COMPARED = 400
 """Lines of a diff that are highlighted."""
+
+_ADDED = re.compile(r"(?=[ \d]{6,}[→\t]) *\d+[→\t]")
+"""The number of a line as tools that read files write it: in six columns. It is none of the file."""
+_MARKED = {"+": "added", "-": "removed"}
 
 OF_THE_SESSION = frozenset({"text", "quiet", "key", "added", "removed", "heading", "h1", "h2", "h3", "fence"})
 """The looks of what is searched; other parts say something about it."""
@@ -79,11 +84,6 @@ class Subject:
     def rows(self) -> list[int]:
         """Rows of the blocks, in the order of ``blocks``."""
         return list(self.session.facts.blocks_of(self.location.message))
-
-
-Spans = tuple[Span, ...]
-Looks = Callable[[Sequence[str], str], Sequence[Spans]]
-"""The looks of lines of code in a language, where they are known."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,9 @@ def _call(block: Block, cwd: str, extent: Extent, rendering: Rendering) -> Itera
                 yield Part(f"{key}: {arguments[key]}", "key")
                 language = language or language_of(str(arguments[key]))
         if patch is not None:
-            yield from _diff(patch_lines(patch), language, rendering)
+            for part in _diff(patch_lines(patch), language, rendering):
+                mark = part.mark.strip()
+                yield part._replace(mark=mark, under="┊" if mark else "", written=True)
         for old, new in edits if patch is None else ():
             yield from _diff(diff(old, new), language, rendering)
         if written is not None and patch is None and not edits:
@@ -270,7 +272,7 @@ def _argument(key: str, value: Any, extent: Extent, rendering: Rendering) -> Ite
     if "\n" in text:
         yield Part(f"{key}:", "key")
         for part in _code(text, language, extent, rendering):
-            yield part._replace(mark="  " + part.mark, under="  " + part.under)
+            yield part._replace(mark="  ", under="  ")
     elif len(text) > CHUNK or rendering.looks is None:
         yield from _text(f"{key}: {text}", "text", extent)
     else:
@@ -292,7 +294,7 @@ def _diff(lines: Iterable[DiffLine], language: str, rendering: Rendering) -> Ite
 def _diff_part(mark: str, text: str, spans: Spans = ()) -> Part:
     if mark == "@":
         return Part("⋯", "muted")
-    look = {"+": "added", "-": "removed"}.get(mark, "text")
+    look = _MARKED.get(mark, "text")
     return Part(text, look, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{look}")
 
 
@@ -321,14 +323,28 @@ def _output(text: str, language: str, extent: Extent, rendering: Rendering) -> I
     """What a tool answered: code where a file was read, or where it is plain to see; the rest stays as it is."""
     language = language or looks_like(text)
     if language == "diff" and rendering.looks:
-        for part in _text(text, "text", extent):
-            mark = part.text[:1] if not part.text.startswith(("+++", "---")) else ""
-            look = {"+": "added", "-": "removed"}.get(mark, "key" if part.text.startswith("@@") else part.look)
-            if look in ("added", "removed"):
-                part = Part(part.text[1:], look, (), mark, "┊", f"mark-{look}", part.goes_on)
-            yield part._replace(look=look)
+        start = extent.of(text).start
+        yield from _marked(_text(text, "text", extent), start > 0 and text[start - 1] != "\n")
     else:
-        yield from _code(text, language, extent, rendering)
+        yield from _code(text, language, extent, rendering, numbered=True)
+
+
+def _marked(parts: Iterable[Part], goes_on: bool) -> Iterator[Part]:
+    """The lines of a diff; only the first chunk of one has a mark. With *goes_on* they begin within a line."""
+    look = "text"
+    for part in parts:
+        if part.look == "text":
+            mark = "" if goes_on or part.text.startswith(("+++", "---")) else part.text[:1]
+            if not goes_on:
+                look = _MARKED.get(mark, "key" if part.text.startswith("@@") else "text")
+            goes_on = part.goes_on
+            if look not in ("added", "removed"):
+                part = part._replace(look=look)
+            elif mark:
+                part = Part(part.text[1:], look, (), mark, "┊", f"mark-{look}", part.goes_on, written=True)
+            else:
+                part = Part(part.text, look, (), "┊", "┊", f"mark-{look}", part.goes_on)
+        yield part
 
 
 def _json(value: Any) -> str:
@@ -350,17 +366,18 @@ def _prose(text: str, look: str, extent: Extent, rendering: Rendering) -> Iterat
     yield from _text(text, look, extent, end)
 
 
-def _code(text: str, language: str, extent: Extent, rendering: Rendering) -> Iterator[Part]:
-    """Code: its beginning highlighted, with the numbers of its lines set apart, the rest as it is."""
+def _code(text: str, language: str, extent: Extent, rendering: Rendering, *, numbered: bool = False) -> Iterator[Part]:
+    """Code: its beginning highlighted, the rest as it is; with *numbered*, numbers of lines stand apart."""
     end = _head(text, highlights.LIMIT, extent) if language and rendering.looks else 0
     if end and rendering.looks:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
-        numbers = numbers_of(lines)
+        numbers = numbers_of(lines) if numbered else [0] * len(lines)
+        written = numbered and not _ADDED.match(text)
         code = [each[number:] for each, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
         looks = iter(rendering.looks(code, language))
         for each, number in zip(lines, numbers, strict=True):
             spans = next(looks) if number or not numbers[0] else ()
-            yield Part(each[number:], "text", spans, each[:number], " " * number, "muted")
+            yield Part(each[number:], "text", spans, each[:number], " " * number, "muted", written=written)
     yield from _text(text, "text", extent, end)
 
 

@@ -7,19 +7,22 @@ what markdown has marks for looks otherwise. HTML and entities are text, and so 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, zip_longest
+from types import SimpleNamespace
+from typing import Any
 
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, helpers
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.emphasis import tokenize
 from markdown_it.token import Token
 from rich.cells import cell_len
 
 from context_tui.tui.languages import language_named
-from context_tui.tui.parts import Part, Span
+from context_tui.tui.parts import Looks, Part, Span, Spans
 from context_tui.tui.wrapping import wrapped
 
 SECTION, LONG_SECTION, LONGEST_SECTION = 2_000, 4_000, 12_000
@@ -28,13 +31,11 @@ LONGEST_LINE = 4_000
 MARKS = 800
 """Brackets or stars from which on a section is shown as it was written: they may take very long to pair."""
 
-Looks = Callable[[Sequence[str], str], Sequence[tuple[Span, ...]]]
-"""The looks of lines of code in a language."""
-
-_FENCE = re.compile(r"(?:[ >]|[-*+] |\d{1,9}[.)] )*(`{3,}|~{3,})(.*)")
+_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # of quotes and lists
+_FENCE = re.compile(_MARKS + "(`{3,}|~{3,})(.*)")
 _HEADINGS = {"h1": "h1", "h2": "h2"}
 _INLINE = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
-_Text = tuple[str, tuple[Span, ...]]
+_Text = tuple[str, Spans]
 
 
 def rendered(text: str, look: str, width: int, looks: Looks) -> Iterator[Part]:
@@ -64,7 +65,7 @@ def sections(text: str) -> Iterator[str]:
         size, blank = size + len(line) + 1, not line.strip()
         if len(line) <= LONGEST_LINE and (found := _FENCE.fullmatch(line)):
             if not fence:
-                fence = found[1] + found[2] if "`" not in found[2] else ""
+                fence = found[1] + language_named(found[2]) if "`" not in found[2] else ""
             elif found[1].startswith(re.match(r"`+|~+", fence)[0]) and not found[2].strip():  # type: ignore[index]
                 fence = ""
     yield "".join(piece)
@@ -130,10 +131,11 @@ class _Section:
             yield Part("", self._look, (), mark, mark, "bullet")
             self._at = line
 
-    def _line(self, text: str, spans: tuple[Span, ...], look: str, more: str = "") -> Iterator[Part]:
+    def _line(self, text: str, spans: Spans, look: str, more: str = "") -> Iterator[Part]:
         mark = "".join(each.mark() for each in self._inside) + more
         under = "".join(each.under for each in self._inside) + more
-        yield Part(text, look, spans, mark, under, "bullet" if mark.strip(" │") else "muted")
+        listed = bool(mark.strip(" │"))
+        yield Part(text, look, spans, mark, under, "bullet" if listed else "muted", written=listed)
 
     def _leaf(self, token: Token) -> Iterator[Part]:
         if token.type == "hr":
@@ -142,8 +144,13 @@ class _Section:
             for text, spans in _inline(token):
                 yield from self._line(text, spans, self._heading or self._look)
         else:
+            info = token.info.strip()
+            language = language_named(info)
+            if info and not _is_language(info):
+                yield from self._line(info, (Span(0, len(info), "muted"),), "fence", "  ")
+                if not token.content:
+                    return
             lines = token.content.removesuffix("\n").split("\n")
-            language = language_named(token.info) if token.type == "fence" else ""
             for text, spans in zip(lines, self._looks(lines, language), strict=True):
                 yield from self._line(text, spans, "fence", "  ")
 
@@ -156,10 +163,14 @@ class _Section:
                 rows[-1].append(next(iter(_inline(token)), ("", ())))
         room = self._width - sum(len(each.under) for each in self._inside)
         widths = _fit([max(cell_len(row[n][0]) for row in rows) for n in range(len(rows[0]))], room)
-        if not widths:
-            first, stop = tokens[0].map or (0, 0)
-            for line in self._lines[first:stop]:
-                yield from self._line(line.lstrip(" >"), (), self._look)
+        first, stop = tokens[0].map or (0, 0)
+        lines = [line.lstrip(" >") for line in self._lines[first:stop]]
+        # Cells in a row of more than the first one has would not be shown.
+        if not widths or max(_cells(line) for line in lines[2:] or [""]) > len(widths):
+            if not all(each.used for each in self._inside):
+                lines[0] = re.sub(_MARKS, "", lines[0], count=1)
+            for line in lines:
+                yield from self._line(line, (), self._look)
             return
         for number, row in enumerate(rows):
             for text, spans in _row(row, widths):
@@ -167,6 +178,16 @@ class _Section:
                 yield from self._line(text, spans, self._look)
             if number == 0:
                 yield from self._line("─┼─".join("─" * width for width in widths), (), "muted")
+
+
+def _is_language(info: str) -> bool:
+    """Whether the line of a fence names a language that is known, and says nothing else."""
+    return info.replace("+", "").replace("#", "").isalnum() and language_named(info) != ""
+
+
+def _cells(line: str) -> int:
+    """How many cells a row of a table has."""
+    return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
 
 
 def _fit(widths: list[int], room: int) -> list[int]:
@@ -210,7 +231,7 @@ def _inline(token: Token) -> Iterator[_Text]:
             yield text, (*spans, *(Span(start, len(text), look) for look, start, _ in opened))
             text, spans, opened = "", [], [(look, 0, target) for look, _, target in opened]
         elif child.type in _INLINE:
-            opened.append((_INLINE[child.type], len(text), str(child.attrGet("href") or "")))
+            opened.append((_INLINE[child.type], len(text), _target(child, "href")))
         elif child.type.endswith("_close") and opened:
             look, start, target = opened.pop()
             spans.append(Span(start, len(text), look))
@@ -221,10 +242,15 @@ def _inline(token: Token) -> Iterator[_Text]:
             spans.append(Span(len(text), len(text) + len(child.content), "code"))
             text += child.content
         elif child.type == "image":
-            text += f"image: {child.content} ({child.attrGet('src')})"
+            text += f"image: {child.content} ({_target(child, 'src')})"
         else:
             text += child.content
     yield text, tuple(spans)
+
+
+def _target(token: Token, key: str) -> str:
+    """Where a link or an image leads, with its title."""
+    return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
 
 
 def _lines_stay(state: StateInline, silent: bool) -> bool:
@@ -244,11 +270,42 @@ def _stars(state: StateInline, silent: bool) -> bool:
     return around[1 if state.pos else 0] == "*" and not between and tokenize(state, silent)
 
 
+def _destination(text: str, start: int, stop: int) -> Any:
+    """Where a link leads, as it was written."""
+    found = helpers.parseLinkDestination(text, start, stop)
+    if found.ok:
+        written = text[start : found.pos]
+        found.str = written[1:-1] if written.startswith("<") else written
+    return found
+
+
+def _title(text: str, start: int, stop: int, before: Any = None) -> Any:
+    """The title of a link, as it was written."""
+    found = helpers.parseLinkTitle(text, start, stop, before)
+    if found.ok:
+        found.str = text[start : found.pos]
+    return found
+
+
+class _Parser(MarkdownIt):
+    """Links lead anywhere, and where they lead is shown as it was written: nobody follows them here."""
+
+    def normalizeLink(self, url: str) -> str:
+        return url
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+    def validateLink(self, url: str) -> bool:
+        return True
+
+
 @cache
 def _parser() -> MarkdownIt:
-    parser = (
-        MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["entity", "reference"])
-    )
+    parser = _Parser("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["entity", "reference"])
     parser.inline.ruler.at("newline", _lines_stay)
     parser.inline.ruler.at("emphasis", _stars)
+    parser.helpers = SimpleNamespace(  # type: ignore[assignment]
+        parseLinkDestination=_destination, parseLinkLabel=helpers.parseLinkLabel, parseLinkTitle=_title
+    )
     return parser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -14,8 +14,6 @@ from context_tui.tui.wrapping import wrapped
 
 GAP = " │ "
 """What stands between two columns."""
-LISTED = "bullet"
-"""The look of marks that are part of what was written, and copied with it."""
 
 
 class Span(NamedTuple):
@@ -24,6 +22,12 @@ class Span(NamedTuple):
     start: int
     stop: int
     look: str
+
+
+Spans = tuple[Span, ...]
+"""The looks of places in one text."""
+Looks = Callable[[Sequence[str], str], Sequence[Spans]]
+"""The looks of lines of code in a language, where they are known."""
 
 
 class Part(NamedTuple):
@@ -37,16 +41,18 @@ class Part(NamedTuple):
         mark_look: the look of both; without one that of the text.
         goes_on: whether the next part is the same line of the text.
         beside: what is drawn to the right of it, in a column of its own.
+        written: whether the mark is part of what was written, and copied with it.
     """
 
     text: str
     look: str = "text"
-    spans: tuple[Span, ...] = ()
+    spans: Spans = ()
     mark: str = ""
     under: str = ""
     mark_look: str = ""
     goes_on: bool = False
     beside: Part | None = None
+    written: bool = False
 
 
 class Line(NamedTuple):
@@ -58,9 +64,10 @@ class Line(NamedTuple):
     lead: str
     text: str
     look: str
-    spans: tuple[Span, ...] = ()  # places in the text of the line
+    spans: Spans = ()  # places in the text of the line
     lead_look: str = ""
     beside: Line | None = None
+    written: bool = False  # whether the lead is a mark that is copied
 
     @property
     def drawn(self) -> str:
@@ -121,11 +128,17 @@ class Layout:
 def lines_of(part: Part, number: int, width: int) -> Iterator[Line]:
     """The lines of a safe part, the *number*-th, in so many cells, without what is beside it."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
-    lead, under = (set_cell_size(each, room) for each in (part.mark, part.under))
+    lead, under, written = _cut(part, room), set_cell_size(part.under, room), part.written
     for start, stop, indent in wrapped(part.text, width - room):
         spans = tuple(_within(part.spans, start, stop)) if part.spans else ()
-        yield Line(number, start, stop, lead + " " * indent, part.text[start:stop], part.look, spans, part.mark_look)
-        lead = under
+        text = part.text[start:stop]
+        yield Line(number, start, stop, lead + " " * indent, text, part.look, spans, part.mark_look, None, written)
+        lead, written = under, False
+
+
+def _cut(part: Part, room: int) -> str:
+    """The mark in so many cells: of one that was written the end, as it may begin with blanks."""
+    return set_cell_size(part.mark[::-1], room)[::-1] if part.written else set_cell_size(part.mark, room)
 
 
 def _within(spans: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
@@ -149,7 +162,7 @@ class Column(NamedTuple):
 
     def chosen(self, first: int, last: int) -> tuple[int, int]:
         """Of the drawn characters from *first* to *last*, those of this column that can be copied."""
-        begin = self.at + (0 if self.line.lead_look == LISTED else len(self.line.lead))
+        begin = self.at + (0 if self.line.written else len(self.line.lead))
         end = self.at + len(self.line.drawn)
         return min(max(first, begin), end), max(min(last, end), begin)
 
@@ -174,12 +187,13 @@ def copied(parts: Sequence[Part], chosen: Iterable[tuple[Column, int, int]]) -> 
     last, reached = -1, 0
     for (line, at, right), first, stop in chosen:
         one = parts[line.part]
-        text = one.beside.text if right and one.beside else one.text
+        one = one.beside if right and one.beside else one
         begin, end = (max(place - at - len(line.lead), 0) + line.start for place in (first, stop))
         if line.part == last:
-            found.append(text[reached:end])  # with the blank that it was broken at
+            found.append(one.text[reached:end])  # with the blank that it was broken at
         else:
             found += [] if last < 0 or parts[last].goes_on else ["\n"]
-            found += [line.lead[first - at :], text[begin:end]]
+            whole = line.written and first == at and stop >= at + len(line.lead)  # it may not have been drawn whole
+            found += [one.mark if whole else line.lead[first - at : stop - at], one.text[begin:end]]
         last, reached = line.part, max(end, reached if line.part == last else 0)
     return "".join(found)

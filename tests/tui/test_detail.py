@@ -57,7 +57,7 @@ def test_a_written_file_and_a_patch_have_marks_too() -> None:
     assert ("added", "+ x = 1") in lines(of(call("Write", {"file_path": "a.py", "content": "x = 1\ny = 2"})))
     patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-old\n+new\n*** End Patch"
     found = lines(of(call("apply_patch", {"input": patch})))
-    assert ("removed", "- old") in found and ("added", "+ new") in found
+    assert ("removed", "-old") in found and ("added", "+new") in found
 
 
 def test_long_edits_are_not_compared() -> None:

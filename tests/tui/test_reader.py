@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.content import Content
 from textual.geometry import Offset
 from textual.pilot import Pilot
@@ -18,12 +20,13 @@ from textual.pilot import Pilot
 from benchmarks.pty import Terminal
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.document import PLAIN, RENDERED, Rendering, Subject, pieces
+from context_tui.tui.document import CHUNK, PLAIN, RENDERED, Extent, Rendering, Subject, pieces
+from context_tui.tui.document import LIMIT as LIMIT_SHOWN
 from context_tui.tui.highlighting import highlight
 from context_tui.tui.highlights import LIMIT, Highlights
 from context_tui.tui.languages import language_named, language_of, looks_like, numbers_of
 from context_tui.tui.marks import Marker
-from context_tui.tui.parts import Layout, Part, Span, lines_of, side_by_side
+from context_tui.tui.parts import Layout, Part, Span, column, copied, lines_of, safe, side_by_side
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
@@ -381,6 +384,78 @@ def test_side_by_side_nothing_is_read_before_it_is_looked_at() -> None:
     document = pieces(subject, Rendering(looks=Highlights().of, beside=True))
     taken = [next(document) for _ in range(50)]
     assert taken[1].beside is not None and taken[40].beside is not None
+
+
+# Copying
+
+
+def all_copied(subject: Subject, width: int) -> str:
+    """What is copied where everything is selected."""
+    layout, parts = Layout(width), [safe(part) for part in pieces(subject, Rendering(looks=Highlights().of))]
+    lines = [line for number, part in enumerate(parts) for line in layout.add(part, number)]
+    chosen = [column(line, width, right=False) for line in lines]
+    return copied(parts, ((each, *each.chosen(0, 1 << 30)) for each in chosen))
+
+
+DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old one\n+new one\n same"
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("?", DIFF),
+        ("a.diff", DIFF + "\n+" + "x" * 9_000 + "\n " + "y" * 3_999 + "-tail"),
+        ("fruit.py", "10 apples\n11 pears\n12 plums, and so on"),
+        ("fruit.py", "1: apples\n2: pears"),
+        ("fruit.py", "1→apples\n2→pears"),
+        ("fruit.py", " " * 60 + "10 apples\n11 pears"),
+    ],
+)
+@pytest.mark.parametrize("width", [12, 80])
+def test_what_a_tool_answered_is_copied_as_it_was_written(path: str, content: str, width: int) -> None:
+    assert all_copied(result_of(path, content), width) == content + "\n"
+
+
+@given(st.lists(st.text("+-@ x1", max_size=12), max_size=6).map("\n".join), st.sampled_from([DIFF + "\n", ""]))
+def test_any_answer_is_copied_as_it_was_written(text: str, before: str) -> None:
+    text = before + text + "."
+    assert all_copied(result_of("a.py", text), 20) == text + "\n"
+
+
+def test_what_the_program_or_the_tool_has_added_is_not_copied() -> None:
+    assert all_copied(result_of("a.py", CODE), 80).startswith("import os\n\ndef go(x):\n    return 'home'\n\n<")
+    assert all_copied(result_of("a.py", "     9\timport os\n    10\timport re"), 80) == "import os\nimport re\n"
+    written = of(call("Write", {"file_path": "a.py", "content": "10 apples\n11 pears"}))
+    assert all_copied(written, 80).endswith("\n10 apples\n11 pears\n")
+    assert [part.mark + part.text for part in highlighted(written)][-3:-1] == ["+ 10 apples", "+ 11 pears"]
+    edited = of(call("Edit", {"file_path": "a.py", "old_string": "a\nb", "new_string": "a\nc"}))
+    assert all_copied(edited, 80).endswith("\na\nb\nc\n")
+
+
+def test_a_patch_is_copied_with_its_marks() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n as it was\n-old\n+new\n*** End Patch"
+    assert all_copied(of(call("apply_patch", {"input": patch})), 80).endswith(patch + "\n")
+
+
+def test_a_long_line_of_a_diff_is_one_line() -> None:
+    subject = result_of("a.diff", f"{DIFF}\n {'x' * (CHUNK - 1)}+tail\n+{'y' * (CHUNK - 1)}-{'z' * CHUNK}\n-")
+    found = [(part.look, part.mark, part.text) for part in highlighted(subject)[6:-1]]
+    assert [(look, mark, text[:1], len(text)) for look, mark, text in found] == [
+        ("text", "", " ", 5),
+        ("text", "", " ", CHUNK),
+        ("text", "", "+", 5),
+        ("added", "+", "y", CHUNK - 1),
+        ("added", "┊", "-", CHUNK),
+        ("added", "┊", "z", 1),
+        ("removed", "-", "", 0),
+    ]
+
+
+def test_a_diff_that_is_shown_from_the_middle_of_a_line_has_no_mark_there() -> None:
+    long = "x" * (LIMIT_SHOWN - LIMIT_SHOWN // 20) + "+" * LIMIT_SHOWN + "needle"
+    subject = replace(result_of("a.diff", f"{DIFF}\n {long}\n+new"), extent=Extent(needle="needle"))
+    parts = [part for part in highlighted(subject) if part.look != "warning"]
+    assert not parts[0].mark and [part.text for part in parts if part.look == "added"] == ["new"]
 
 
 # Selecting

@@ -25,7 +25,8 @@ def listed(rows: Rows, marker: Marker, wanted: Filter, by_size: bool, folds: Fol
     """
     if not wanted and not by_size:
         return folded(rows, folds) if folds else range(len(rows))
-    found = [row for row in _candidates(rows, marker, wanted) if _matches(rows, marker, wanted, row)]
+    tool = number_of(marker.context.facts, wanted.tool) if wanted.tool else -1
+    found = [row for row in _candidates(rows, marker, wanted) if _matches(rows, marker, wanted, tool, row)]
     if by_size:
         found = [row for row in found if rows.block[row] >= WHOLE and marker.position(rows.message[row]) >= 0]
         found.sort(key=lambda row: (-shown_tokens(rows, marker, row), row))
@@ -73,7 +74,8 @@ def _candidates(rows: Rows, marker: Marker, wanted: Filter) -> list[int] | range
     return range(len(rows))
 
 
-def _matches(rows: Rows, marker: Marker, wanted: Filter, row: int) -> bool:
+def _matches(rows: Rows, marker: Marker, wanted: Filter, tool: int, row: int) -> bool:
+    """Whether a row meets a filter, whose tool has this number."""
     message, block, facts = rows.message[row], rows.block[row], marker.context.facts
     if block < WHOLE or (wanted.min_tokens and shown_tokens(rows, marker, row) < wanted.min_tokens):
         return False
@@ -83,7 +85,7 @@ def _matches(rows: Rows, marker: Marker, wanted: Filter, row: int) -> bool:
         kinds, tools = traits_of(facts, message, block, wanted.path)
         if wanted.category and not kinds & bit(wanted.category):
             return False
-        if (wanted.path and not tools) or (wanted.tool and number_of(facts, wanted.tool) not in tools):
+        if (wanted.path and not tools) or (wanted.tool and tool not in tools):
             return False
     return not wanted.verdict or marker.mark(message, block).word == wanted.verdict
 

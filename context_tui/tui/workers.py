@@ -94,6 +94,7 @@ class InspectorWorkers:
     def __init__(self, screen: Screen[Any], computed: Computed) -> None:
         self._screen, self._computed = screen, computed
         self._counted: Session | None = None  # the last whose runtime sizes were asked for
+        self._sizing: object = None  # the last session and point whose sizes were asked for
         self.touched_at = 0.0
 
     def _start(self, group: str, description: str, work: Callable[[Job], None], gives_way: float = 0.0) -> None:
@@ -139,7 +140,8 @@ class InspectorWorkers:
 
     def find_sizes(self, view: View) -> None:
         """Break the context of a view down, unless that was done; posts ``SizesKnown``."""
-        if self._computed.sizes(view) is not None:
+        wanted = view.session, view.point
+        if self._computed.sizes(view) is not None or self._sizing == wanted:
             return
 
         def work(job: Job) -> None:
@@ -148,6 +150,7 @@ class InspectorWorkers:
                 self._computed.keep_sizes(view, sizes)
                 self._screen.post_message(SizesKnown(view))
 
+        self._sizing = wanted
         self._start("sizes", "compute the breakdown", work)
 
     def find_fires(self, view: View) -> None:

@@ -89,6 +89,7 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
     computed.find_runtime_sizes(VIEW.session)
     computed.find_runtime_sizes(VIEW.session)  # it has begun
     computed.find_sizes(VIEW)
+    computed.find_sizes(VIEW.with_policy("manual"))  # of the same context
     assert len(pauses) == 2
     aside, waited_for = pauses
     aside()

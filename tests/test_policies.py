@@ -19,7 +19,7 @@ from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from tests.formats.histories import histories
-from tests.formats.recordings import Recording, call, conversations, result, text
+from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
 PLANS: list[tuple[str, dict[str, Any]]] = [
     ("defect-microcompact", {}),
@@ -382,3 +382,19 @@ def test_what_a_short_context_is_told_holds_for_every_setting() -> None:
     session = busy(1)
     hint = POLICIES["defect-microcompact"].hint(session.context_at())
     assert hint.startswith("a single turn here: ") and "keep_recent_turns" in hint and "never" not in hint
+
+
+def test_a_chain_does_not_fire_on_what_a_step_would_leave_that_does_not_run(tmp_path: Path) -> None:
+    """The recorded size is under both limits, the estimate of what a forced first step leaves is over the second's."""
+    recording = Recording()
+    for turn in range(5):
+        recording.user(f"go on {turn}")
+        recording.assistant(call(f"t{turn}", "Read"), use=usage(fresh=40))
+        recording.results(result(f"t{turn}", "x" * 4_000))
+        recording.assistant(text("done"), use=usage(fresh=50))
+    session = recording.open(tmp_path)
+    given: dict[str, Any] = {"defect-compact.threshold": 100, "defect-compact.compact_soft_ratio": 1.0}
+    for only in (False, True):
+        plan = ct.plan(session, "chain", window=20_000, firing_only=only, **given)
+        assert len(plan.steps) == 2 and plan.steps[1].trigger.fires and not plan.trigger.fires
+        assert plan.trigger.reason.count("does not fire") == 2

@@ -77,7 +77,8 @@ class Chain(BasePolicy):
         changes: Mapping[int, Change] = {}
         here, last, reasons, plans = context, None, [], []
         triggers = []
-        firing_only = state.firing_only and self.trigger(state, params).fires
+        before, fires = state, self.trigger(state, params).fires
+        firing_only = state.firing_only and fires
         for policy, options in self.steps(params):
             if firing_only and not (trigger := policy.trigger(state, options)).fires:
                 triggers.append((policy.name, trigger))
@@ -101,7 +102,8 @@ class Chain(BasePolicy):
             words = (f"{plan.policy}: {why.words}" for plan, why in zip(plans, each, strict=True))
             return Kept(code, "; ".join(words))
 
-        fires = any(trigger.fires for _, trigger in triggers)  # as `trigger` says; its words name each step
+        if not fires:  # what a step leaves that did not run is not what the next one would look at
+            triggers = [(policy.name, policy.trigger(before, options)) for policy, options in self.steps(params)]
         return replace(
             last,
             policy=self.name,

@@ -126,6 +126,7 @@ async def test_undoing_brings_back_the_order_that_was_applied() -> None:
         assert "[1] koda-microcompact" in screen.query_one(ParameterPanel).rows.render().plain
 
 
+@pytest.mark.slow
 async def test_the_order_can_be_changed_while_the_session_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
     monkeypatch.setattr(opening, "scanner_for", lambda info: slow)

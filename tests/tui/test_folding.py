@@ -195,6 +195,7 @@ async def test_what_would_go_is_told_where_none_of_it_is_in_sight() -> None:
         assert f"- cleared: {number} results, #4 to #134" in drawn(running)
 
 
+@pytest.mark.slow
 async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=WIDE) as pilot:
@@ -213,6 +214,7 @@ async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> Non
         assert timeline(screen).count == 20 and screen.location == Location(0, HEAD), "the cursor was not left alone"
 
 
+@pytest.mark.slow
 async def test_only_turns_in_sight_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
     turn = Turns._turn

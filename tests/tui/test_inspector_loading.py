@@ -94,6 +94,7 @@ async def test_what_was_imported_is_kept_from_the_garbage_collector_once(
         assert frozen == [True]
 
 
+@pytest.mark.slow
 async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
     running = app(INFO, policy="defect-compact", at=60)
     async with running.run_test(size=(120, 40)) as pilot:

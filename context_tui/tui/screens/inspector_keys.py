@@ -37,7 +37,7 @@ _POINT = "peak, first fire, compaction, clear or drop"
 
 def keys(policies: Mapping[str, Policy]) -> list[Binding]:
     """All bindings, of which the digits choose the first nine of *policies*."""
-    shown = _key("P", "next_policy", "policy", "policy-next", "Plan with the next policy", digits(len(policies)))
+    shown = _key("P", "next_policy", "policy", "next-policy", "Plan with the next policy", digits(len(policies)))
     return [*_FIRST, shown, *_policy_keys(policies), *_REST]
 
 

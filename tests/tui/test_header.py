@@ -173,15 +173,15 @@ def test_what_there_is_no_room_to_name_is_told_as_the_rest(by_category: dict[str
     parts = parts_of(by_category, size)
     told = "".join(text for text, _ in parts_line(parts, 1_000, width))
     for part in parts:
-        assert part.words in told or "unaccounted" in told or "rest " in told
+        assert part.words in told or "unknown" in told or "rest " in told
 
 
 def test_the_parts_are_named_with_their_tokens() -> None:
     parts = parts_of({"not_in_file": 5_000, "system": 1_000, "tool_result": 36_000, "user": 400}, 45_000)
     said = ["".join(text for text, _ in parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
-    wide = ("system+tools 6.0k", "user 400", "results 36.0k", "unaccounted 2.6k", "free 7.1k")
+    wide = ("system+tools 6.0k", "user 400", "results 36.0k", "unknown 2.6k", "free 7.1k")
     assert said[0].startswith("estimated parts:") and all(words in said[0] for words in wide)
-    assert said[1] == "est. ║system+tools 6.0k █user 400 ▒results 36.0k ?unaccounted 2.6k ·free 7.1k"
+    assert said[1] == "est. ║system+tools 6.0k █user 400 ▒results 36.0k ?unknown 2.6k ·free 7.1k"
     assert said[2] == "est. ▒results 36.0k …rest 9.0k"
     over = "".join(text for text, _ in parts_line(parts_of({"image": 9_000}, 8_000), 0, 80))
     assert "images 9.0k" in over and "overestimated −1.0k" in over

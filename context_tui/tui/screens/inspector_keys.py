@@ -20,7 +20,7 @@ NOTES = (
     "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
     "and messages, its share is of the next request.",
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
-    "Parts of the context: system+tools is what the first request had that is not in the file, unaccounted what was "
+    "Parts of the context: system+tools is what the first request had that is not in the file, unknown what was "
     "recorded beyond all estimates, overestimated what these have too much.",
     "Sizes are estimates (bytes / 4) unless called recorded.",
     "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",

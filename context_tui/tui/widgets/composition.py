@@ -64,7 +64,7 @@ def parts_of(by_category: Mapping[str, int], size: int) -> list[Share]:
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
     found = [Share(look.short, count, look.pattern, look.style) for look, count in tokens.items() if count]
     if missed := size - sum(part.tokens for part in found):
-        name = "unaccounted" if missed > 0 else "overestimated"
+        name = "unknown" if missed > 0 else "overestimated"
         found.append(Share(name, missed, MISSED, MUTED if missed > 0 else WARN))
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from context_tui.policies.scales import Scale, number, parse, scale_of
 from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.measured import measured
+from context_tui.tui.view import View
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread
 from context_tui.tui.widgets.outcome import (
@@ -33,6 +35,7 @@ from context_tui.tui.widgets.parameters import fitted
 from context_tui.tui.widgets.setting_lists import items
 from context_tui.tui.widgets.setting_paint import below, columns_for, row
 from context_tui.tui.widgets.sliders import knob_at, track, value_at
+from tests.tui.inspecting import session
 from tests.tui.tuning import sample
 
 UNITS = ("tokens", "bytes", "seconds", "turns", "results", "%")
@@ -446,3 +449,11 @@ def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
     assert drawn(30, 3, 900, 800, 700, 600)[0] == "next request by keep, tokens"
     assert "next request" not in drawn(30, 2, 900, 800, 700, 600)[0], "no title in two lines"
     assert drawn(60, 4, 7, 7, 7, 7) == ["keep does not change the next request"]
+
+
+def test_a_chain_tells_in_few_words_which_step_runs_and_on_what() -> None:
+    made = View(session(12).with_window(20_000), policy="chain").plan
+    assert made is not None
+    told = [text(form) for form in trigger_forms(made, None)]
+    assert any(re.search(r"defect-microcompact, has [\d.]+k, limit 12\.0k", words) for words in told), told
+    assert sorted(map(len, told), reverse=True) == [*map(len, told)], "shorter and shorter"

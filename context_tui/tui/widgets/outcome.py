@@ -171,15 +171,14 @@ def trigger_forms(plan: Plan, first: int | None) -> list[Paragraph]:
     begun: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
     why: list[Run] = [*begun, (trigger.reason, "")]
     forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source else []
-    numbers = _numbers(plan)
-    return [[form] for form in (*forms, why, *([[*begun, (numbers, "")]] if numbers else []), runs)]
+    running = [step for step in plan.steps if step.trigger.fires]
+    told = [", ".join(filter(None, (step.policy, _numbers(step.trigger)))) for step in running]
+    shorter = ("; ".join(told), ", ".join(step.policy for step in running)) if plan.steps else (_numbers(trigger),)
+    return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs)]
 
 
-def _numbers(plan: Plan) -> str:
-    """What a trigger goes by, in numbers; of several policies which ones run."""
-    trigger = plan.trigger
-    if plan.steps:
-        return ", ".join(step.policy for step in plan.steps if step.trigger.fires)
+def _numbers(trigger: Trigger) -> str:
+    """What a trigger goes by, in numbers."""
     if trigger.value is None or trigger.threshold is None:
         return ""
     if trigger.unit != "tokens":

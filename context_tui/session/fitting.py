@@ -118,7 +118,7 @@ def intervals(facts: Facts, end: int) -> list[Interval]:
     found: list[Interval] = []
     for row in range(end - 1, 0, -1):
         if models[row] == models[row - 1] == model:
-            interval = _interval(facts, row)
+            interval = interval_at(facts, row)
             if interval is not None:
                 found.append(interval)
                 if len(found) == MOST_INTERVALS:
@@ -126,16 +126,18 @@ def intervals(facts: Facts, end: int) -> list[Interval]:
     return found
 
 
-def _interval(facts: Facts, row: int) -> Interval | None:
-    """What came between request *row* and the one before it; None where more than appending happened."""
+def interval_at(facts: Facts, row: int) -> Interval | None:
+    """What came between request *row* and the one before it, of whatever model; None where more than appending
+    happened. The drops up to there are to be known.
+    """
     known: dict[int, Interval | None] = facts.drops_known.intervals
     if row not in known:
         before, after = facts.request_message[row - 1], facts.request_message[row]
         at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
         dropped = at < len(facts.drops) and facts.drops[at].message == after
-        fast_path = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
+        appended = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
-        content = content_of(facts, range(before, after), known_by(facts, after)) if fast_path else None
+        content = content_of(facts, range(before, after), known_by(facts, after)) if appended else None
         known[row] = Interval(row, content, growth) if content else None
     return known[row]
 

@@ -17,7 +17,8 @@ from context_tui.session.limits import MAX_DEPTH
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""A byte-order mark, as some programs write it before the first value."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -95,7 +96,7 @@ def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
-    mark = len(_BOM) if line.startswith(_BOM) else 0
+    mark = len(BOM) if line.startswith(BOM) else 0
     text = line[mark:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
     at, place = 0, mark
     while True:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from context_tui.session.drops import find_drops
-from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Facts
-from context_tui.session.fitting import PRIOR, Factors, content_of, fit, known_by
+from context_tui.session.fitting import PRIOR, Factors, fit, interval_at
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LEAST_REQUESTS = 12
@@ -82,23 +81,16 @@ def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
 def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | None, Errors | None]:
     """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
-    drops = {drop.message for drop in facts.drops}
     fitted = estimated = 0.0
     last = -1
     for row in rows:
-        at, recorded = facts.request_message[row], facts.requests[row].context
-        before = facts.request_message[row - 1]
-        appended = (
-            last == row - 1
-            and at not in drops
-            and before >= epoch_at(facts, at).start
-            and last_rewrite(facts, at) <= before
-        )
+        recorded = facts.requests[row].context
+        interval = interval_at(facts, row) if last == row - 1 else None
         last = row
-        if not appended:
+        if interval is None:
             fitted = estimated = float(recorded)
             continue
-        content = content_of(facts, range(before, at), known_by(facts, at))
+        content = interval.content
         fitted += factors.of(content) + factors.each + (factors.image or 0.0) * content.images
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         off.append(abs(fitted - recorded) / recorded)

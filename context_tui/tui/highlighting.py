@@ -8,7 +8,7 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String, Token  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-from context_tui.tui.parts import Span
+from context_tui.tui.parts import Span, Spans
 
 _LOOKS = {
     Comment: "comment",
@@ -30,7 +30,7 @@ _LOOKS = {
 }
 
 
-def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[tuple[Span, ...]]:
+def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[Spans]:
     """The looks of each line; none where the language has no lexer. *checkpoint* is called often."""
     lines = text.split("\n")
     found: list[list[Span]] = [[] for _ in lines]

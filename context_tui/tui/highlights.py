@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from context_tui.tui.parts import Span
+from context_tui.tui.parts import Spans
 
 LIMIT = 32_000
 """Characters of a text that are highlighted."""
@@ -22,7 +22,7 @@ class Code(NamedTuple):
     language: str
 
 
-Known = tuple[Code, list[tuple[Span, ...]]]
+Known = tuple[Code, list[Spans]]
 """Lines and the looks of each."""
 
 
@@ -30,12 +30,12 @@ class Highlights:
     """Looks of code by its text; what is asked for and not known is ``wanted``."""
 
     def __init__(self) -> None:
-        self._known: dict[Code, list[tuple[Span, ...]]] = {}
+        self._known: dict[Code, list[Spans]] = {}
         self._wanted: dict[Code, None] = {}
 
-    def of(self, lines: Sequence[str], language: str) -> list[tuple[Span, ...]]:
+    def of(self, lines: Sequence[str], language: str) -> list[Spans]:
         """The looks of each of these lines, in the places of its text; none while they are not known."""
-        nothing: list[tuple[Span, ...]] = [()] * len(lines)
+        nothing: list[Spans] = [()] * len(lines)
         if not language or any(len(line) > LONGEST for line in lines):
             return nothing
         code = Code("\n".join(lines), language)

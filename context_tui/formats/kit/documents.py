@@ -15,10 +15,10 @@ import msgspec
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import open_regular, unreadable
-from context_tui.formats.kit.heads import BOM, first_values, whole_part
+from context_tui.formats.kit.heads import first_values, whole_part
 from context_tui.formats.kit.limits import beginning, too_large
 from context_tui.formats.kit.values import recorded_tokens
-from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
+from context_tui.session.jsontext import BOM, compact_json, loads, loads_all, nested_deeper
 from context_tui.session.sizes import tokens_of_bytes
 
 Element = Any

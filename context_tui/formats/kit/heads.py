@@ -6,9 +6,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from context_tui.session.jsontext import loads, loads_all
+from context_tui.session.jsontext import BOM, loads, loads_all
 
-BOM = b"\xef\xbb\xbf"
 FIRST_LINES = 50
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)

@@ -98,7 +98,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._marker: Marker | None = None
         self._turns = Turns(self._rows, None)
         self._listed: Sequence[int] = range(0)
-        self._wanted: Location | None = None  # what is not listed, in place of which the nearest row is selected
         self._matches: frozenset[Location] = frozenset()
         self._matching: frozenset[int] = frozenset()
         self._nothing = ""
@@ -117,21 +116,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         nothing: str = "",
     ) -> None:
-        """Show these rows with these marks; *listed* are those that are shown, in order; *nothing* is said of none.
-
-        Where the cursor is put on a row that is not listed, the nearest is selected until that row is listed again, or
-        until the cursor is moved.
-        """
-        wanted = self._wanted if self._wanted and cursor == self.location else cursor
+        """Show these rows with these marks; *listed* are those that are shown, in order; *nothing* is said of none."""
         self._nothing = nothing
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
         self._turns = Turns(rows, marker)
         self._generation += 1
         self._fit()
-        if wanted is not None and (not same or wanted != self.location):
-            self.select(wanted)
-            self._wanted = None if self.location == wanted else wanted
+        if cursor is not None and (not same or cursor != self.location):
+            self.select(cursor)
         self.refresh()
 
     def grow(self, rows: Rows, reader: Reader, listed: Sequence[int]) -> None:
@@ -335,7 +328,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Redraw the two lines that changed, and tell."""
-        self._wanted = None
         self.refresh_line(old)
         self.refresh_line(new)
         self._reveal(new)

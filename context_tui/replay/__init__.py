@@ -1,1 +1,1 @@
-"""A policy along a recording: what it would have done at each call to the model, and what the context would have been."""
+"""A policy along a recording: what it would have done at each call, and what the context would have been."""

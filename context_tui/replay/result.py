@@ -1,4 +1,4 @@
-"""What a replay found: the context's size at each call, and the firings. Made by :func:`context_tui.replay.walk.replay`.
+"""What a replay found: the size of the context at each call, and the firings (:func:`context_tui.replay.walk.replay`).
 
 Sizes are tokens as the provider would have reported them: the recorded size of the call, and the calibrated size of
 what the policy has taken out of or put into the context. Without a policy that fires they are the recorded ones.

@@ -66,6 +66,8 @@ class Policy(Protocol):
         needs_trigger: whether its plan is empty where the trigger does not fire.
         nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
         marked: whether its parameters name messages, so that they mean nothing in another session.
+        waits_for: the flag (``MessageFlag``) of messages that make a plan change something which changed nothing before
+            one of them was appended; 0 where any message may.
     """
 
     name: ClassVar[str]
@@ -77,6 +79,7 @@ class Policy(Protocol):
     needs_trigger: ClassVar[bool]
     nests: ClassVar[str]
     marked: ClassVar[bool]
+    waits_for: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
@@ -113,6 +116,7 @@ class BasePolicy:
     needs_trigger: ClassVar[bool] = False
     nests: ClassVar[str] = ""
     marked: ClassVar[bool] = False
+    waits_for: ClassVar[int] = 0
 
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]

@@ -101,6 +101,9 @@ class Policy(Protocol):
     def believed(self, state: RuntimeState) -> Belief | None:
         """What its runtime takes the context's size to be; None where it looks at none."""
 
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """Whether it writes its summary in the background where it fires now, while calls go on."""
+
     def hint(self, context: Context) -> str:
         """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
 
@@ -137,6 +140,10 @@ class BasePolicy:
     def believed(self, state: RuntimeState) -> Belief | None:
         """It looks at no size."""
         return None
+
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """What it does is done before the next call."""
+        return False
 
     def hint(self, context: Context) -> str:
         """Nothing to say."""

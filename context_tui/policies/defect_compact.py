@@ -103,6 +103,10 @@ class DefectCompact(BasePolicy):
         """Tokens at which it must compact."""
         return params.threshold if params.threshold is not None else int(params.compact_ratio * window_tokens(state))
 
+    def background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
+        """From the soft share of the window on, and below the hard one."""
+        return int(params.compact_soft_ratio * window_tokens(state)) <= state.believed < self.hard(state, params)
+
     def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
         window, hard = window_tokens(state), self.hard(state, params)
         soft = int(params.compact_soft_ratio * window)

@@ -84,6 +84,10 @@ class Guarded:
         """What it believes; nothing where that fails."""
         return self._quietly(Belief, self._policy.believed, state)
 
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """Whether it works in the background; it does not where that fails."""
+        return bool(self._quietly(bool, self._policy.background, state, params))
+
     def hint(self, context: Context) -> str:
         """Its hint; nothing where that fails."""
         return self._quietly(str, self._policy.hint, context) or ""

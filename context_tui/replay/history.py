@@ -89,6 +89,8 @@ class History:
             self._begin_epoch(event, kept)
         for row, body in event.cleared.items():
             self._clear(event, row, body, kept)
+        if kept and event.rewrote:
+            self.floor = max(self.floor, event.at)
 
     def _begin_epoch(self, event: Event, kept: bool) -> None:
         recording, order = self.recording, list(event.order or ())
@@ -121,8 +123,6 @@ class History:
             self.more = plus(self.more, minus(lost, minus(held, of_body(facts, row, body))))
             self._mark(self.recorded_gone, (row,), event.at)
             self._change(self.order.index(facts.block_message[row]))
-            if body.known == "recorded":
-                self.floor = max(self.floor, event.at)
 
     # What the policy does
 

@@ -42,14 +42,15 @@ class Event(NamedTuple):
     """What the recording itself did to the context, from message ``at`` on.
 
     ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
-    first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place.
-    ``compaction`` says that this can be undone: what went is in the file, and no person wanted it to go.
+    first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
+    ``rewrote`` says that a runtime forgets sizes that were reported before it. ``compaction`` says that this can be undone: what went is in the file, and no person wanted it to go.
     """
 
     at: int
     order: Sequence[int] | None = None
     start: int = 0
     cleared: Mapping[int, Body] = {}
+    rewrote: bool = False
     compaction: bool = False
 
 
@@ -229,9 +230,9 @@ def _events(session: Session) -> list[Event]:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
                 found.append(Event(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
     for compaction in facts.compactions:
-        if compaction.kind == "micro" and compaction.cleared and compaction.message <= length:
+        if compaction.rewrote and compaction.message <= length:
             cleared = dict.fromkeys(sorted(compaction.cleared), STUBS["recorded"])
-            found.append(Event(compaction.message, cleared=cleared, compaction=True))
+            found.append(Event(compaction.message, cleared=cleared, rewrote=True, compaction=True))
     for drop in session.drops:
         if drop.results and drop.message + 1 <= length:
             cleared = dict.fromkeys(drop.results, STUBS["inferred"])

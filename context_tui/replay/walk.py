@@ -81,7 +81,7 @@ def replay_with(
         raise PlanError(f"recorded={recorded}: must be keep or ignore")
     if delay < 0 or (summary_tokens is not None and summary_tokens <= 0):
         raise PlanError("the delay of a summary must be 0 or more calls, its size 1 or more tokens")
-    walk = _Walk(recording, policy, params, recorded, summary_tokens or recording.summary_tokens, delay)
+    walk = Walk(recording, policy, params, recorded, summary_tokens or recording.summary_tokens, delay)
     return walk.run(checkpoint)
 
 
@@ -119,7 +119,7 @@ class _Flight(NamedTuple):
     lands: int  # number of the call before which it is there
 
 
-class _Walk:
+class Walk:
     """One replay on its way."""
 
     def __init__(
@@ -215,8 +215,7 @@ class _Walk:
 
     def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> RuntimeState:
         """Do what *step* does where it fires; returns what the runtime knows after that."""
-        background = getattr(step.policy, "background", None)
-        if background is not None and background(state, step.params):
+        if step.policy.background(state, step.params):
             if self.flight is None:
                 self._start(step, trigger, state, message)
             return state

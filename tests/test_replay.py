@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
-from context_tui.policies.base import BasePolicy, Params, nothing
+from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
@@ -39,16 +40,16 @@ class Watching(BasePolicy):
     name: ClassVar[str] = "watching"
     about: ClassVar[str] = "watches"
     phases: ClassVar[frozenset[str]] = PHASES
-    Params: ClassVar[type[Params]] = Params
+    Params: ClassVar[type[AnyParams]] = AnyParams
 
     def __init__(self) -> None:
         self.seen: list[RuntimeState] = []
 
-    def trigger(self, state: RuntimeState, params: Params) -> Trigger:
+    def trigger(self, state: RuntimeState, params: AnyParams) -> Trigger:
         self.seen.append(state)
         return Trigger(False, "never")
 
-    def plan(self, context: Context, params: Params, state: RuntimeState) -> Plan:
+    def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
         return nothing(self.name, params, context, Trigger(False, "never"), "never")
 
 
@@ -67,7 +68,7 @@ def walked(session: Session, name: str, recorded: Recorded = "keep", delay: int 
 @given(recording=conversations())
 def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: recordings.Recording) -> None:
     session, watching = recording.open(tmp_path), Watching()
-    made = replay_with(Recording(session), watching, Params())
+    made = replay_with(Recording(session), watching, AnyParams())
     assert made.sizes == made.baseline
     known = {m: u.context for m, u in zip(session.facts.request_message, session.facts.requests, strict=True)}
     by_call = zip(made.calls, made.sizes, strict=True)
@@ -89,8 +90,8 @@ def _essence(state: RuntimeState) -> object:
 def test_undoing_nothing_changes_nothing(tmp_path: Path, recording: recordings.Recording) -> None:
     session = recording.open(tmp_path)
     kept, ignored = Watching(), Watching()
-    first = replay_with(Recording(session), kept, Params())
-    second = replay_with(Recording(session), ignored, Params(), recorded="ignore")
+    first = replay_with(Recording(session), kept, AnyParams())
+    second = replay_with(Recording(session), ignored, AnyParams(), recorded="ignore")
     assert first.sizes == second.sizes == second.baseline
     assert kept.seen == ignored.seen
 
@@ -319,8 +320,8 @@ def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
     made.assistant(text("going on"), use=usage(0, read=9_000))
     session = made.open(tmp_path)
     watching = Watching()
-    kept = replay_with(Recording(session), watching, Params())
-    undone = replay_with(Recording(session), watching, Params(), recorded="ignore")
+    kept = replay_with(Recording(session), watching, AnyParams())
+    undone = replay_with(Recording(session), watching, AnyParams(), recorded="ignore")
     assert kept.sizes[-1] == 9_000
     assert kept.recorded_gone and not undone.recorded_gone
     assert undone.sizes[:-1] == kept.sizes[:-1]
@@ -331,7 +332,7 @@ def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
 
 def test_calls_that_overflow_the_window_are_counted(tmp_path: Path) -> None:
     session = growing(8).open(tmp_path)
-    made = replay_with(Recording(session.with_window(20_000)), Watching(), Params())
+    made = replay_with(Recording(session.with_window(20_000)), Watching(), AnyParams())
     assert made.totals.overflows == sum(size > 20_000 for size in made.sizes) > 0
     assert made.totals.peak == max(made.sizes)
 

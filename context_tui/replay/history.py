@@ -45,7 +45,11 @@ class History:
         self.changed_from: int | None = None
         self._dropped: set[int] = set()
         self._epoch_start = 0
-        self._cleared: dict[int, Body] = {}  # by the recording, wherever its context is
+        self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
+        self._recorded_from, self._recorded_before = (
+            0,
+            frozenset[int](),
+        )  # the recorded context: from here on, and these
         undo = recorded == "ignore"
         self._skipped = recording.undone if undo else frozenset[int]()
         self.sums = recording.sums_undone if undo else recording.sums
@@ -105,24 +109,27 @@ class History:
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimated()
             self._change(0)
+        self._recorded_from, self._recorded_before = event.start, frozenset(order)
         self.more = minus(recording.content_of(self.order, self.replaced), recording.content_of(order, self._cleared))
 
     def _clear(self, event: Event, row: int, body: Body, kept: bool) -> None:
         facts = self.recording.facts
-        if row in self._cleared:
-            return
+        owner = facts.block_message[row]
+        known = row in self._cleared
         self._cleared[row] = body
+        if known or not (self._recorded_from <= owner < event.at or owner in self._recorded_before):
+            return
         lost = minus(of_block(facts, row), of_body(facts, row, body))
-        if not kept or facts.block_message[row] in self._dropped:
+        if not kept or owner in self._dropped:
             self.more = plus(self.more, lost)
-        elif facts.block_message[row] in self.order:
+        elif owner in self.order:
             before = self.replaced.get(row)
             held = of_body(facts, row, before) if before else of_block(facts, row)
             self.replaced[row] = body
             self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.more = plus(self.more, minus(lost, minus(held, of_body(facts, row, body))))
             self._mark(self.recorded_gone, (row,), event.at)
-            self._change(self.order.index(facts.block_message[row]))
+            self._change(self.order.index(owner))
 
     # What the policy does
 

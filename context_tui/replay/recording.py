@@ -43,7 +43,8 @@ class Event(NamedTuple):
 
     ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
     first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
-    ``rewrote`` says that a runtime forgets sizes that were reported before it. ``compaction`` says that this can be undone: what went is in the file, and no person wanted it to go.
+    ``rewrote`` says that a runtime forgets sizes that were reported before it; ``compaction`` that all this can be
+    undone: what went is in the file, and no person wanted it to go.
     """
 
     at: int

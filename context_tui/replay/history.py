@@ -194,9 +194,10 @@ class History:
         self.estimate = self._estimated()
         return first
 
-    def behind(self, position: int) -> Amount:
-        """What it holds from a position on."""
-        return self.recording.content_of(self.order[position:], self.replaced)
+    def split(self, position: int) -> tuple[Amount, Amount]:
+        """What it holds before a position, and from there on."""
+        parts = self.order[:position], self.order[position:]
+        return self.recording.content_of(parts[0], self.replaced), self.recording.content_of(parts[1], self.replaced)
 
     def _estimated(self) -> int:
         """Estimated tokens of everything, counted anew."""

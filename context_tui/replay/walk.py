@@ -103,6 +103,7 @@ class _Change:
     message: int
     before: Amount
     after: Amount
+    ahead: Amount
     behind: Amount
     head: Amount
     believed: int | None
@@ -278,7 +279,7 @@ class Walk:
                 message,
                 before,
                 history.more,
-                history.behind(first),
+                *history.split(first),
                 head or (0,) * 7,
                 believed,
             )
@@ -309,7 +310,14 @@ class Walk:
             return 0
         first = self.history.changed_from
         same = min(size, self.sizes[-1])
-        return same if first is None else min(same, max(size - tokens_of(self.history.behind(first), weights), 0))
+        return same if first is None else min(same, self._same(size, *self.history.split(first), weights))
+
+    def _same(self, size: int, ahead: Amount, behind: Amount, weights: tuple[float, ...]) -> int:
+        """Tokens of a context before the first message that changed. What is not in the file is taken to stand in front
+        as far as the first call had it, and behind that as far as it came later.
+        """
+        most = self.recording.not_in_file + tokens_of(ahead, weights)
+        return max(min(size - tokens_of(behind, weights), most), 0)
 
     def _tell(self, change: _Change, was: int, weights: tuple[float, ...]) -> None:
         """A firing, now that the size of the first call with it is known."""
@@ -320,7 +328,7 @@ class Walk:
             truncated += each.action == "truncate"
         asked = len(plan.head_messages) if plan.summarises else 0
         written = tokens_of(one(TEXT, self.summary_tokens), weights) if plan.summarises else 0
-        kept = max(after - tokens_of(change.behind, weights), 0)
+        kept = self._same(after, change.ahead, change.behind, weights)
         self.firings.append(
             Firing(
                 self.call,

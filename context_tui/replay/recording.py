@@ -91,7 +91,7 @@ class Recording:
         events: what the recording did to its context, in order.
         sent: of each message, whether a model was ever given it.
         sums: estimated tokens (``bytes/4``) of the messages before each message; ``sums_undone`` without summaries.
-        undone: messages with a recorded summary that are not there where recorded compactions do not happen.
+        undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
         summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
         calibrations: how each model counts, and how well that is known.
         not_in_file: tokens of the first request that are not among its messages, calibrated; 0 where none is recorded.
@@ -107,14 +107,14 @@ class Recording:
         tokens = [message_tokens(facts, message) if self.sent[message] else 0 for message in range(length)]
         self.sums = list(accumulate(tokens, initial=0))
         rows = {message: row for row, message in enumerate(facts.request_message)}
+        self.events = _events(session)
+        summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
+        begun = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
+        self.undone = frozenset(message for epoch in begun for message in range(epoch.message, epoch.start))
         self.calls = [Call(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
         end = self.calls[-1].message if self.calls else -1
         looks = ((message, phases_at(facts, message)) for message in range(end + 1) if self.sent[message])
         self.looks = [(message, phases) for message, phases in looks if phases]
-        self.events = _events(session)
-        summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
-        begun = {epoch.message for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message}
-        self.undone = frozenset(begun.intersection(summaries))
         sizes = [tokens[message] for message in summaries]
         self.sums_undone = [
             *accumulate((0 if at in self.undone else size for at, size in enumerate(tokens)), initial=0)
@@ -136,8 +136,8 @@ class Recording:
 
     def _is_call(self, message: int) -> bool:
         facts = self.session.facts
-        summary = facts.flags[message] & MessageFlag.SUMMARY
-        return self.sent[message] and facts.role[message] == Role.ASSISTANT and not summary
+        put_in = message in self.undone or facts.flags[message] & MessageFlag.SUMMARY
+        return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
 
     def _not_in_file(self) -> int:
         """System prompt, tools and what else the first recorded request had besides its messages."""

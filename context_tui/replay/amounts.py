@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from context_tui.session.context import Body
 from context_tui.session.facts import BlockFlag, Facts, Kind
@@ -18,7 +18,8 @@ TEXT, THINKING, SIGNATURE, CALL, RESULT, IMAGES, REQUESTS = range(7)
 TYPICAL_IMAGE = 300
 """Tokens of an image to a model of which none was measured; newer ones were seen to take no more."""
 
-_PLACE = {Kind.TEXT: TEXT, Kind.THINKING: THINKING, Kind.TOOL_USE: CALL, Kind.TOOL_RESULT: RESULT}
+_PLACE = {int(Kind.TEXT): TEXT, int(Kind.THINKING): THINKING, int(Kind.TOOL_USE): CALL, int(Kind.TOOL_RESULT): RESULT}
+_IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
 
 
 def one(place: int, tokens: int) -> Amount:
@@ -36,14 +37,35 @@ def of_block(facts: Facts, row: int) -> Amount:
     if kind == Kind.THINKING:
         shown = facts.text_bytes[row]
         return (0, tokens_of_bytes(shown), tokens_of_bytes(facts.size[row] - shown), 0, 0, 0, 0)
-    place = _PLACE.get(Kind(kind), -1)
+    place = _PLACE.get(kind, -1)
     return one(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else NOTHING
 
 
 def of_body(facts: Facts, row: int, body: Body) -> Amount:
     """What stands in place of a block."""
-    place = _PLACE.get(Kind(facts.kind[row]), -1)
+    place = _PLACE.get(facts.kind[row], -1)
     return one(place, body.tokens) if place >= 0 and not body.removed else NOTHING
+
+
+def of_message(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
+    """What the blocks of a message hold, with these bodies in place of some."""
+    found, kinds, flags = [0] * 7, facts.kind, facts.block_flags
+    for row in facts.blocks_of(message):
+        body = replaced.get(row)
+        kind = kinds[row]
+        if body is not None:
+            place = _PLACE.get(kind, -1)
+            if place >= 0 and not body.removed:
+                found[place] += body.tokens
+        elif kind == _IMAGE or flags[row] & BlockFlag.HAS_IMAGE:
+            found[IMAGES] += 1
+        elif kind == _THINKING:
+            shown = facts.text_bytes[row]
+            found[THINKING] += shown // BYTES_PER_TOKEN
+            found[SIGNATURE] += (facts.size[row] - shown) // BYTES_PER_TOKEN
+        elif (place := _PLACE.get(kind, -1)) >= 0:
+            found[place] += facts.size[row] // BYTES_PER_TOKEN
+    return found
 
 
 def plus(first: Amount, second: Amount) -> Amount:

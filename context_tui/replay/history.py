@@ -13,6 +13,7 @@ from context_tui.replay.result import Recorded
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Role
 from context_tui.tokens.estimators import bytes4, message_tokens
+from context_tui.tokens.measured import measure_grown
 
 
 class History:
@@ -46,10 +47,12 @@ class History:
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
-        self._recorded_from, self._recorded_before = (
-            0,
-            frozenset[int](),
-        )  # the recorded context: from here on, and these
+        self._recorded_from = 0  # the recorded context are the messages from here on,
+        self._recorded_before = frozenset[int]()  # and these
+        self._held: Amount = NOTHING  # of the first messages of the order,
+        self._counted = 0  # so many
+        self._amounts: dict[int, Amount] = {}  # of messages with other bodies
+        self._last: Context | None = None  # what it begins with, as it stands
         undo = recorded == "ignore"
         self._skipped = recording.undone if undo else frozenset[int]()
         self.sums = recording.sums_undone if undo else recording.sums
@@ -68,15 +71,12 @@ class History:
     def context(self) -> Context:
         """The context as a policy is given it."""
         facts, content = self.recording.facts, self.recording.content
-        return Context(
-            facts,
-            self.at,
-            tuple(self.order),
-            self._epoch_start,
-            dict(self.replaced),
-            rewritten=self.floor,
-            content=content,
-        )
+        order, replaced = tuple(self.order), dict(self.replaced)
+        context = Context(facts, self.at, order, self._epoch_start, replaced, rewritten=self.floor, content=content)
+        if self._last is not None:
+            measure_grown(context, self._last)
+        self._last = context
+        return context
 
     def last_assistant(self) -> int:
         """The last message of the model in prompt order, or -1."""
@@ -106,9 +106,11 @@ class History:
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
             self.replaced = {row: body for row, body in self.replaced.items() if owner[row] in stays}
+            self._amounts = {message: held for message, held in self._amounts.items() if message in stays}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimated()
             self._change(0)
+            self._count_anew()
         self._recorded_from, self._recorded_before = event.start, frozenset(order)
         self.more = minus(recording.content_of(self.order, self.replaced), recording.content_of(order, self._cleared))
 
@@ -125,7 +127,8 @@ class History:
         elif owner in self.order:
             before = self.replaced.get(row)
             held = of_body(facts, row, before) if before else of_block(facts, row)
-            self.replaced[row] = body
+            self._put({row: body})
+            self._last = None
             self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.more = plus(self.more, minus(lost, minus(held, of_body(facts, row, body))))
             self._mark(self.recorded_gone, (row,), event.at)
@@ -147,7 +150,8 @@ class History:
             owners = {facts.block_message[row] for row in bodies}
             first = next((at for at, message in enumerate(self.order) if message in owners), first)
             self.estimate += sum(self._now(row, bodies[row]) for row in bodies)
-            self.replaced.update(bodies)
+            self._put(bodies)
+            self._last = plan.context.replacing(bodies) if plan.context is self._last else None
             self._mark(self.gone, bodies, self.at)
         if plan.dropped or plan.inserts:
             first = min(first, self._reorder(plan, summary_tokens, decided))
@@ -191,13 +195,41 @@ class History:
         self._dropped |= lost
         self.order = order
         self._epoch_start = self.at
+        self._count_anew()
         self.estimate = self._estimated()
         return first
 
     def split(self, position: int) -> tuple[Amount, Amount]:
         """What it holds before a position, and from there on."""
-        parts = self.order[:position], self.order[position:]
-        return self.recording.content_of(parts[0], self.replaced), self.recording.content_of(parts[1], self.replaced)
+        self._count()
+        if position > len(self.order) // 2:
+            behind = self._holding(self.order[position:])
+            return minus(self._held, behind), behind
+        ahead = self._holding(self.order[:position])
+        return ahead, minus(self._held, ahead)
+
+    def _count(self) -> None:
+        """Count what was appended."""
+        new = self.order[self._counted :]
+        self._held, self._counted = plus(self._held, self._holding(new)), len(self.order)
+
+    def _holding(self, messages: Iterable[int]) -> Amount:
+        known, amount = self._amounts, self.recording.amount
+        return total([known[message] if message in known else amount(message) for message in messages])
+
+    def _put(self, bodies: Mapping[int, Body]) -> None:
+        """Let bodies stand in place of blocks."""
+        self._count()
+        self.replaced.update(bodies)
+        held = self._held
+        for message in {self.recording.facts.block_message[row] for row in bodies}:
+            before = self._amounts.get(message) or self.recording.amount(message)
+            after = self._amounts[message] = self.recording.amount_with(message, self.replaced)
+            held = plus(held, minus(after, before))
+        self._held = held
+
+    def _count_anew(self) -> None:
+        self._held, self._counted, self._last = NOTHING, 0, None
 
     def _estimated(self) -> int:
         """Estimated tokens of everything, counted anew."""

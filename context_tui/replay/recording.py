@@ -18,7 +18,7 @@ from context_tui.replay.amounts import (
     minus,
     of_block,
     of_body,
-    one,
+    of_message,
     plus,
     tokens_of,
     total,
@@ -182,29 +182,22 @@ class Recording:
         """What a message holds as it was appended, and the request that it answered."""
         known = self._amounts.get(message)
         if known is None:
-            blocks = (of_block(self.facts, row) for row in self.facts.blocks_of(message))
-            known = self._amounts[message] = plus(total(blocks), self.framed(message))
+            known = self._amounts[message] = self.amount_with(message, {})
         return known
 
-    def framed(self, message: int) -> Amount:
-        """The request that a message is the reply of, which takes room of its own; nothing for other messages."""
-        return one(REQUESTS, 1) if message in self._replies else NOTHING
+    def amount_with(self, message: int, replaced: Mapping[int, Body]) -> Amount:
+        """The same with bodies in place of some of its blocks."""
+        found = of_message(self.facts, message, replaced)
+        found[REQUESTS] += message in self._replies  # a request takes room of its own
+        return tuple(found)  # type: ignore[return-value]
 
     def content_of(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
         """What messages hold with these bodies in place of blocks."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return total(
-            self._with_bodies(message, replaced) if message in changed else self.amount(message) for message in order
+            self.amount_with(message, replaced) if message in changed else self.amount(message) for message in order
         )
-
-    def _with_bodies(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        facts = self.facts
-        blocks = (
-            of_body(facts, row, replaced[row]) if row in replaced else of_block(facts, row)
-            for row in facts.blocks_of(message)
-        )
-        return plus(total(blocks), self.framed(message))
 
     def inserted(self, insert: Insert, summary_tokens: int) -> int:
         """The number of a message for *insert*, with a summary of so many estimated tokens where it holds one."""

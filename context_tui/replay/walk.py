@@ -236,6 +236,7 @@ class Walk:
         history, name = self.history, step.policy.name
         generation, length = self.empty.get(name, (-1, -1))
         if generation == history.generation and not self._more_to_do(step.policy, length):
+            self.empty[name] = generation, len(history.order)
             return None
         plan = step.policy.plan(history.context(), step.params, state)
         if plan.changed:

@@ -14,7 +14,7 @@ from context_tui.errors import ExitCode
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import assignments, params_for
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.backtest import Tested, Threshold, backtest, explaining
+from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Replay
 from context_tui.replay.walk import SUMMARY_DELAY, replay_with
@@ -36,9 +36,9 @@ class Back(NamedTuple):
     """The agent's own policy held against the recorded compactions of one kind."""
 
     policy: str
-    tested: list[Tested]
+    tested: list[Backtested]
     threshold: Threshold | None
-    fitted: list[Tested]  # with the threshold that explains most
+    fitted: list[Backtested]  # with the threshold that explains most
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
         "--policy",
         dest="policies",
         action=_NextPolicy,
+        type=named,
         metavar="POLICY",
         help="a policy, or settings saved under a name; several are shown side by side",
     )
@@ -106,7 +107,7 @@ class _NextPolicy(argparse.Action):
     """Begin one more policy, whose parameters follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (named(values), [])])
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
 
 
 class _ItsParam(argparse.Action):
@@ -188,12 +189,7 @@ def policy_report(made: Replay) -> dict[str, Any]:
         "context": list(made.sizes),
         "without": list(made.baseline),
         "firings": [firing_report(each) for each in made.firings],
-        "totals": {
-            "sent": totals.sent,
-            "saved": totals.saved,
-            "peak": totals.peak,
-            "overflows": totals.overflows,
-        },
+        "totals": totals._asdict(),
     }
 
 
@@ -307,7 +303,7 @@ def _show_backtest(back: Back) -> None:
         )
 
 
-def _off(tested: Tested) -> str:
+def _off(tested: Backtested) -> str:
     if not tested.testable:
         return "not testable"
     return "not there" if tested.off_by is None else f"{tested.off_by:,}"

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 LOOKBACK = 20
 """Blocks that a provider looks back from a breakpoint for an entry; the call before always has one that is found."""
+GRACE = 5_000
+"""Milliseconds by which the times that a client wrote down may be off from those of the cache."""
 
 
 class Sent(NamedTuple):
@@ -45,6 +47,11 @@ class Sent(NamedTuple):
     answered: int = 0
     lost: str | None = None
     anywhere: bool = False
+
+    def late(self, before: Sent) -> bool:
+        """Whether what the call *before* left was past its time when this one was sent."""
+        known = min(self.sent, before.ended) >= 0 < before.lives
+        return known and self.sent - before.ended > before.lives + GRACE
 
 
 class Used(NamedTuple):
@@ -122,7 +129,7 @@ class PromptCache:
         self._entries = [
             entry
             for entry in self._entries
-            if now - entry.used <= entry.lives and (entry is last or self._blocks - entry.block <= LOOKBACK)
+            if now - entry.used <= entry.lives + GRACE and (entry is last or self._blocks - entry.block <= LOOKBACK)
         ]
         return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)
 

@@ -33,7 +33,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class PriceModel:
-    """What the recorded calls read from the prompt cache, and what the model of it says. Tokens; shares of what was read.
+    """What the recorded calls read from the prompt cache, and what the model says: tokens, and shares of what was read.
 
     Attributes:
         read_recorded: tokens that were read, ``read_predicted`` by the model.

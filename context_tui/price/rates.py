@@ -1,4 +1,4 @@
-"""What a model's tokens cost: the dated table of ``prices.toml``, or multiples of an input token where it has no price."""
+"""What a model's tokens cost: by the dated table ``prices.toml``, or in multiples of an input token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Rates:
-    """What one token costs, in ``unit``: of the input, read from a cache, written to it for 5 minutes or 1 hour, output.
+    """What one token costs, in ``unit``: input, read from a cache, written to one for 5 minutes or 1 hour, output.
 
     ``date`` (ISO) and ``source`` say who told so and when; both are empty for multiples of an input token. Prompts of
     more than ``above`` tokens cost what ``long`` says instead.
@@ -55,7 +55,7 @@ WITHOUT_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 
 
 def rates_of(model: str | None) -> Rates | None:
-    """What the tokens of *model* cost in USD, by its name with or without a date and a gateway's prefix; None: unknown."""
+    """What the tokens of *model* cost in USD; None: unknown. Its name may have a gateway's prefix and a date."""
     name = plain_name(model or "")
     listed = _table()
     known = max((each for each in listed if name.startswith(each)), key=len, default=None)
@@ -90,7 +90,7 @@ class Table:
 
 
 def table_of(models: Iterable[str | None], *, fee: bool) -> Table:
-    """The rates of *models*; ``fee`` says which multiples hold where a price is unknown: with a fee for writing or not."""
+    """The rates of *models*; where one is unknown, usual multiples, with a *fee* for writing to the cache or not."""
     names = list(dict.fromkeys(model or "" for model in models))
     found = {name: rates_of(name) for name in names}
     known = {name: rates for name, rates in found.items() if rates is not None}
@@ -108,12 +108,8 @@ def _table() -> dict[str, Rates]:
 
 
 def _rates(entry: dict[str, Any]) -> Rates:
-    rates = Rates(
-        *(entry[name] / _MILLION for name in ("input", "read", "write_5m", "write_1h", "output")),
-        unit="USD",
-        date=entry["date"].isoformat(),
-        source=entry["source"],
-    )
+    prices = {name: entry[name] / _MILLION for name in ("input", "read", "write_5m", "write_1h", "output")}
+    rates = Rates(**prices, unit="USD", date=entry["date"].isoformat(), source=entry["source"])
     if "long" not in entry:
         return rates
     prompt, reply = entry["long"]["input"], entry["long"]["output"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from context_tui.price.cache import PromptCache, Sent, Used
+from context_tui.price.cache import GRACE, PromptCache, Sent, Used
 from context_tui.price.rates import FIVE_MINUTES, ONE_HOUR
 from context_tui.session.drops import find_drops
 from context_tui.session.epochs import epoch_at
-from context_tui.session.facts import Drop, Explanation, Facts, Kind, MessageFlag, Role
+from context_tui.session.facts import Drop, Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.recorded import not_in_file
 
@@ -27,12 +27,10 @@ PROVIDER_SAYS = {
     "model_changed": "the model changed",
     "messages_changed": "messages changed",
 }
-"""What a provider says of a request that found less than the one before left; other words name no cause."""
+"""What a provider says of a request that found less than was left; others name no cause."""
 SYSTEM_SHARE = 0.7
 """Of what a first prompt held that is not in the file, the part that stays the same when its messages do not: the
 system prompt and the tools, without the notes for the model. A guess (0.4 to 0.9 was seen) until the session shows it."""
-GRACE = 5_000
-"""Milliseconds by which the times that a client wrote down may be off from those of the cache."""
 TAIL_CHANGES = 3
 """Tokens by which the tail of a prompt changes at least where thinking is switched on or off."""
 
@@ -103,16 +101,16 @@ class _Recording:
             before = self.facts.requests[row - 1] if row else None
             held = before.context - calls[-1].tail if before else 0
             idle = call.sent - calls[-1].ended if calls else 0
-            if why is None and calls and idle > calls[-1].lives:
+            if why is None and calls and call.late(calls[-1]):
                 why = "its time had passed"
             said = self.facts.cache_misses.get(self.facts.request_message[row])
             reads.append(Read(self.facts.request_message[row], predicted, usage.cache_read, held, why, said))
             calls.append(call)
-            self._learn(row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES)
+            self._learn(row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + GRACE)
         return Recorded(calls, reads)
 
     def _call(self, row: int, calls: list[Sent]) -> tuple[Sent, str | None]:
-        """The request of a row, and what broke the cache before it; whether the reply before it was cached is set there."""
+        """The request of a row, and what broke the cache before it. *calls* may change at its end."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
         before = facts.request_message[row - 1] if row else -1
         since = range(before + 1, message)
@@ -132,7 +130,7 @@ class _Recording:
         if self._switched(row, spoken):
             why = why or f"thinking was switched {'on' if self.thinking else 'off'}"
         lost = PROVIDER_SAYS.get(facts.cache_misses.get(message, ""))
-        cold = not calls or lost == SYSTEM or sent - calls[-1].ended > FIVE_MINUTES
+        cold = not calls or lost == SYSTEM or sent - calls[-1].ended > FIVE_MINUTES + GRACE
         call = Sent(
             usage.context,
             kept,
@@ -140,7 +138,7 @@ class _Recording:
             sent,
             ended,
             (model, self.thinking),
-            self.lives + GRACE if self.automatic or usage.context > usage.fresh else 0,
+            self.lives if self.automatic or usage.context > usage.fresh else 0,
             sum(1 for m in range(max(before, 0), message) for _ in facts.blocks_of(m)),
             floor.cold if cold else floor.warm,
             lost=lost,
@@ -231,8 +229,12 @@ class _Recording:
                 floor.warm = read
         elif held < read:
             self.answers_cached = True
-        elif read == held and call.blocks and any(
-            facts.flags[m] & MessageFlag.TURN_START
-            for m in range(facts.request_message[row - 1] + 1, facts.request_message[row])
+        elif (
+            read == held
+            and call.blocks
+            and any(
+                facts.flags[m] & MessageFlag.TURN_START
+                for m in range(facts.request_message[row - 1] + 1, facts.request_message[row])
+            )
         ):
             self.answers_cached = False

@@ -11,7 +11,7 @@ from context_tui.price.priced import FiringPrice, Priced
 
 @dataclass(frozen=True)
 class Advice:
-    """One suggestion: ``about`` clear_at_least, cold or batch, with its number ``value`` in ``unit``; ``words`` say why.
+    """One suggestion: ``about`` clear_at_least, cold or batch, its number ``value`` in ``unit``, and why in ``words``.
 
     ``saving`` is what the firings that it is about cost more than they saved, in the unit of the prices.
     """
@@ -58,7 +58,7 @@ def _clear_at_least(priced: Priced, warm: list[Warm], lost: list[FiringPrice]) -
     enough = sum(firing.cleared >= value for firing, _ in cleared)
     cost = sum(firing.cost for firing in unpaid)
     words = (
-        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {told(cost, priced)} more than they saved: "
+        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {told(cost, priced)} more than they save: "
         f"they took {_range([firing.cleared for firing in unpaid])} tokens and had "
         f"{_range([firing.rewritten for firing in unpaid])} written again, with "
         f"{_range([firing.calls_left for firing in unpaid])} calls left. With {value:,} tokens each would have paid; "

@@ -31,6 +31,7 @@ class Sent(NamedTuple):
         floor: tokens at its beginning that are cached whatever became of the rest: those of other sessions.
         answered: tokens of its reply that another request has put in the cache behind it.
         lost: why what the call before left is not there, where something says so; None: nothing does.
+        seen: tokens that were read when it was recorded, where that is not what these rules say; None: it is.
         anywhere: whether a prompt that changed is still read up to the first change, as formulas have it and caches of
             small blocks do. Otherwise it is read up to the end of an earlier call before that, if one is near enough.
     """
@@ -46,6 +47,7 @@ class Sent(NamedTuple):
     floor: int = 0
     answered: int = 0
     lost: str | None = None
+    seen: int | None = None
     anywhere: bool = False
 
     def late(self, before: Sent) -> bool:
@@ -130,7 +132,7 @@ class PromptCache:
             entry
             for entry in self._entries
             if now - entry.used <= entry.lives + GRACE and (entry is last or self._blocks - entry.block <= LOOKBACK)
-        ]
+        ][-LOOKBACK:]
         return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)
 
 

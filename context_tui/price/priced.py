@@ -154,8 +154,8 @@ class _Run:
     def priced(self) -> Priced:
         replay, calls = self.replay, self.calls
         plain, cache = list[Used](), PromptCache()
-        for call, size in zip(calls, replay.baseline, strict=True):
-            plain.append(_take(cache, call, size, call.kept))
+        for number, size in enumerate(replay.baseline):
+            plain.append(self._take(cache, number, size))
         found, cache, at = list[Used](), PromptCache(), 0
         firings, rates = list[FiringPrice](), list[tuple[float, float]]()
         paid = 0.0
@@ -188,11 +188,25 @@ class _Run:
         return [self._with_policy(cache, number) for number in range(begin, end)]
 
     def _with_policy(self, cache: PromptCache, number: int) -> Used:
-        call, size = self.calls[number], self.replay.sizes[number]
-        if number not in self.fires:
-            return _take(cache, call, size, call.kept)
-        kept = min(call.kept, self.replay.kept[number])
-        return _take(cache, call._replace(anywhere=call.anywhere or not self.breakpoints), size, kept)
+        kept = self.replay.kept[number] if number in self.fires else NOTHING_CHANGED
+        return self._take(cache, number, self.replay.sizes[number], kept)
+
+    def _take(self, cache: PromptCache, number: int, size: int, kept: int = NOTHING_CHANGED) -> Used:
+        """What becomes of a call that has another *size*, and *kept* so many tokens at a firing.
+
+        Where the recording is not as the rules of a cache say, it is as recorded, but for what is gone.
+        """
+        call = self.calls[number]
+        floor, lost = call.floor, call.lost
+        if call.seen is not None:
+            gone = max(self.replay.baseline[number] - size, 0)
+            floor = max(min(floor, call.seen), min(call.seen - gone, kept))
+            lost = "as recorded"
+        anywhere = call.anywhere or (kept < NOTHING_CHANGED and not self.breakpoints)
+        changed = call._replace(size=size, kept=min(call.kept, kept), floor=floor, lost=lost, anywhere=anywhere)
+        used = cache.take(changed)
+        cache.answered(call.answered)
+        return used
 
     def _prices(
         self, group: _Group, until: int, with_it: Sequence[Used], cache: PromptCache
@@ -201,7 +215,7 @@ class _Run:
         what their summarizers cost."""
         cleared, calls = group.before - group.after, self.calls
         without = [
-            _take(cache, calls[number], max(self.replay.sizes[number] + cleared, 0), calls[number].kept)
+            self._take(cache, number, max(self.replay.sizes[number] + cleared, 0))
             for number in range(group.call, until)
         ]
         now, then = with_it[0], without[0]
@@ -254,15 +268,7 @@ class _Run:
         return self.table.of(self.models[number]).of(size)
 
     def _cost(self, number: int, used: Used) -> float:
-        rates = self._rates(number, used.size)
-        return rates.read * used.read + rates.write(used.lives) * used.written + rates.input * used.fresh
-
-
-def _take(cache: PromptCache, call: Sent, size: int, kept: int) -> Used:
-    """What becomes of a call that has another size; whether another request caches its reply stays the same."""
-    used = cache.take(call._replace(size=size, kept=kept))
-    cache.answered(call.answered)
-    return used
+        return self._rates(number, used.size).used(used)
 
 
 def _calls(replay: Replay, recorded: Recorded) -> list[Sent]:
@@ -286,7 +292,7 @@ def _calls(replay: Replay, recorded: Recorded) -> list[Sent]:
                 call = call._replace(floor=last.floor, blocks=1, anywhere=last.anywhere)
         grew = not number or replay.baseline[number] >= replay.baseline[number - 1]
         if replay.recorded == "ignore" and grew and call.kept < NOTHING_CHANGED:
-            call = call._replace(kept=NOTHING_CHANGED)
+            call = call._replace(kept=NOTHING_CHANGED, seen=None)
         lives = call.lives or lives
         found.append(call)
     return found

@@ -10,6 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
+from context_tui.price.cache import Used
+from context_tui.session.facts import Usage
 from context_tui.session.window import plain_name
 
 Unit = Literal["USD", "input tokens"]
@@ -46,6 +48,15 @@ class Rates:
     def write(self, lives: int) -> float:
         """What it costs to write a token to a cache that lives for *lives* milliseconds; 0: nothing is written."""
         return self.write_1h if lives > FIVE_MINUTES else self.write_5m if lives else self.input
+
+    def used(self, used: Used) -> float:
+        """What a prompt costs of which so much was read, written and sent anew."""
+        return self.read * used.read + self.write(used.lives) * used.written + self.input * used.fresh
+
+    def prompt(self, usage: Usage) -> float:
+        """What a prompt costs as it was recorded."""
+        written = self.write_5m * usage.cache_write_5m + self.write_1h * usage.cache_write_1h
+        return self.input * usage.fresh + self.read * usage.cache_read + written
 
 
 WITH_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")

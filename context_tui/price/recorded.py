@@ -16,7 +16,6 @@ from context_tui.session.drops import find_drops
 from context_tui.session.epochs import epoch_at
 from context_tui.session.facts import Drop, Kind, MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.recorded import not_in_file
 
 NOTHING_CHANGED = 1 << 60
 """As the tokens that a call kept of the one before: all that were sent."""
@@ -28,9 +27,8 @@ PROVIDER_SAYS = {
     "messages_changed": "messages changed",
 }
 """What a provider says of a request that found less than was left; others name no cause."""
-SYSTEM_SHARE = 0.7
-"""Of what a first prompt held that is not in the file, the part that stays the same when its messages do not: the
-system prompt and the tools, without the notes for the model. A guess (0.4 to 0.9 was seen) until the session shows it."""
+NOTEWORTHY = 1_000
+"""Tokens by which a prediction must be off for the recording to be taken instead, and for the call to be listed."""
 TAIL_CHANGES = 3
 """Tokens by which the tail of a prompt changes at least where thinking is switched on or off."""
 
@@ -105,6 +103,8 @@ class _Recording:
                 why = "its time had passed"
             said = self.facts.cache_misses.get(self.facts.request_message[row])
             reads.append(Read(self.facts.request_message[row], predicted, usage.cache_read, held, why, said))
+            if abs(predicted.read - usage.cache_read) > NOTEWORTHY:
+                call = call._replace(seen=usage.cache_read)
             calls.append(call)
             self._learn(row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + GRACE)
         return Recorded(calls, reads)
@@ -171,11 +171,9 @@ class _Recording:
     def _changed(self, before: int, message: int) -> tuple[int | None, str | None]:
         """The first message that was changed since the reply *before*, and by what; None: none was."""
         facts, drop = self.facts, self.drops.get(message)
-        firsts = [
-            facts.block_message[min(compaction.cleared)]
-            for compaction in facts.compactions
-            if compaction.rewrote and before < compaction.message <= message and compaction.cleared
-        ]
+        since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
+        until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
+        firsts = [facts.block_message[min(each.cleared)] for each in facts.compactions[since:until] if each.cleared]
         if firsts:
             return min(firsts), "microcompaction"
         if drop is None and self.facts.request_message and self._shrank(before, message):
@@ -220,8 +218,7 @@ class _Recording:
         facts = self.facts
         floor = self.floors[facts.request_model[row]]
         if not row:
-            hidden = not_in_file(self.session.context_at()) or 0
-            floor.cold, floor.warm = read, read or round(hidden * SYSTEM_SHARE)
+            floor.cold = floor.warm = read
         elif 2 * read < held:
             if cold:
                 floor.cold = read

@@ -197,7 +197,9 @@ def from_object(value: Any) -> Record:
         if _deep_content(content):
             raise ValueError("nested too deeply")
         raw = msgspec.Raw(compact_json(without_deep_members(content)))
-        fields["message"] = ApiMessage(**parts, content=raw, usage=message.get("usage"), diagnostics=message.get("diagnostics"))
+        fields["message"] = ApiMessage(
+            **parts, content=raw, usage=message.get("usage"), diagnostics=message.get("diagnostics")
+        )
     return Record(**fields)
 
 

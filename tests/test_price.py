@@ -87,7 +87,14 @@ def test_what_the_last_call_held_is_read_until_its_time_has_passed() -> None:
     assert used([first, late])[1].read == 0
     assert used([first._replace(lives=ONE_HOUR), late])[1].read == 95
     third = Sent(170, NOTHING_CHANGED, sent=2 * FIVE_MINUTES, ended=2 * FIVE_MINUTES)
-    assert used([first, again, third])[2].read == 145  # reading and writing begin the time anew
+    assert used([first, again, third])[2].read == 145
+    back = third._replace(kept=120)  # reading an entry begins its time anew
+    assert used([first, again, back])[2].read == 95
+
+
+def test_what_a_prompt_was_cut_down_to_is_not_read_as_what_it_was() -> None:
+    cut = Sent(40, 40, anywhere=True)
+    assert [each.read for each in used([Sent(100, 0), cut, Sent(90, NOTHING_CHANGED)])] == [0, 40, 40]
 
 
 def test_another_model_reads_nothing_and_the_first_finds_its_own_entry_again() -> None:
@@ -404,6 +411,22 @@ def test_a_firing_is_priced_up_to_the_next_one() -> None:
     alone = price(fired(sizes[:12], {5: (20_000, Cut(20_000))}))
     assert both.firings[0] == alone.firings[0] and both.firings[0].calls_left == 7
     assert both.firings[1].calls_left == 18 and both.firings[1].behind == 50_000
+
+
+def test_a_firing_is_priced_up_to_a_recorded_compaction(tmp_path: Path) -> None:
+    made = begun()
+    made.boundary(32_000)
+    made.summary()
+    steps(made, 4, 22_000, floor=20_000)
+    session = made.open(tmp_path)
+    facts = session.facts
+    sizes = [each.context for each in facts.requests]
+    gone = [size - 5_000 if 3 <= row < 6 else size for row, size in enumerate(sizes)]
+    firing = Firing(3, 7, 7, "p", ANY_PLAN, sizes[3], gone[3], Cut(21_000), 1, 0, 0, 0, None, "")
+    calls = [Call(message, row) for row, message in enumerate(facts.request_message)]
+    kept, windows = [21_000] * len(calls), [200_000] * len(calls)
+    [found] = price(Replay(session, "p", None, "keep", calls, gone, sizes, kept, [firing], {}, {}, windows)).firings
+    assert found.calls_left == 3 and found.cost > 0
 
 
 def test_firings_before_one_call_share_its_price() -> None:

@@ -22,7 +22,7 @@ class Sent(NamedTuple):
 
     Attributes:
         size: tokens of its prompt.
-        kept: tokens at its beginning that are the same as in the call before it.
+        kept: tokens at its beginning that are the same as in the call before it; more than that had: nothing changed.
         tail: tokens at its end behind the last breakpoint: they are never written.
         sent: when it was sent, and ``ended`` when its reply was there, in epoch milliseconds; -1: unknown.
         key: model and settings; entries of another key are not read.
@@ -99,7 +99,7 @@ class PromptCache:
         now = call.sent if call.sent >= 0 else self._clock
         self._clock = max(self._clock, now, call.ended)
         self._blocks += call.blocks
-        if call.kept < min(call.size, self._size):
+        if call.kept < self._size:
             self._cut(call.kept, anywhere=call.anywhere)
         entry = None if call.lost else self._found(call.key, now)
         covered = max(call.size - call.tail, 0)

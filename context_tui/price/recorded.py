@@ -77,8 +77,7 @@ class _Recording:
     """One pass over the requests of a session."""
 
     def __init__(self, session: Session) -> None:
-        self.session, self.facts = session, session.facts
-        facts = self.facts
+        self.facts = facts = session.facts
         self.rows = bisect_left(facts.request_message, session.length)
         self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
         usages = facts.requests[: self.rows]

@@ -464,6 +464,103 @@ def test_without_a_firing_nothing_costs_more_or_less(made: Recording, undone: bo
         assert [each.size for each in priced.used] == sizes and not advice(priced)
 
 
+# -- what recordings do besides
+
+
+def test_results_that_come_one_after_the_other_say_nothing_of_when_they_were_sent(tmp_path: Path) -> None:
+    made = begun()
+    made.assistant(call("a", "Bash"), call("b", "Bash"), use=usage(10, 31_950, 390))
+    made.results(result("a", "x"))
+    made.results(result("b", "x"), timestamp="2026-01-01T00:30:00.000Z")
+    found = after(made, tmp_path, 20_000, 12_500, timestamp="2026-01-01T00:30:05.000Z")
+    assert found.broken == {"its time had passed": 1}
+
+
+def test_a_reply_that_another_request_caches_is_expected_from_then_on(tmp_path: Path) -> None:
+    made, size = begun(), 31_950
+    for turn in range(3):
+        made.assistant(text("done"), use=usage(10, size, 1_990, 2_500), stop_reason="end_turn")
+        size += 1_990 + (2_500 if turn < 2 else 0)
+        made.user(f"turn {turn}")
+    found = after(made, tmp_path, size, 4_000)
+    assert [miss.guess for miss in found.unexplained[1:2]] == [
+        "another request had cached what came since, such as the reply"
+    ]
+    assert [(miss.predicted - miss.recorded, miss.guess) for miss in found.unexplained[2:]] == [
+        (2_500, "the reply before it was not in the cache, as it was at other times")
+    ]
+
+
+def test_a_smaller_prompt_at_a_turn_has_lost_the_thinking_of_the_turn_before(tmp_path: Path) -> None:
+    made = begun()
+    made.user("second turn")
+    made.assistant(call("p", "Bash"), use=usage(10, 31_950, 2_000))
+    made.results(result("p", "x"))
+    made.assistant(thinking("hm", "s" * 40), call("q", "Bash"), use=usage(10, 33_950, 2_000))
+    made.results(result("q", "x"))
+    made.user("third turn")
+    found = after(made, tmp_path, 35_950 - 2_000, 1_000)
+    assert found.broken == {"thinking of the turn before was dropped": 1} and len(found.unexplained) == 1
+
+
+def test_a_microcompaction_leaves_the_entries_before_what_it_cleared(tmp_path: Path) -> None:
+    made = begun()
+    made.microcompact(f"c{made.count - 2}")
+    calls = recorded_calls(made.open(tmp_path)).calls
+    found = after(made, tmp_path, calls[-1].size - 10, 90)
+    assert found.broken == {"microcompaction": 1} and len(found.unexplained) == 1
+
+
+def along(session: Session, gone: int, at: int, kept: int, mode: Any = "keep") -> Replay:
+    """A replay of the recorded requests in which *gone* tokens went before call *at*."""
+    facts = session.facts
+    sizes = [each.context for each in facts.requests]
+    less = [size - gone if row >= at else size for row, size in enumerate(sizes)]
+    firing = Firing(at, 0, 0, "p", ANY_PLAN, sizes[at], less[at], Cut(kept), 1, 0, 0, 0, None, "")
+    calls = [Call(message, row) for row, message in enumerate(facts.request_message)]
+    windows = [200_000] * len(calls)
+    return Replay(session, "p", None, mode, calls, less, sizes, [kept] * len(calls), [firing], {}, {}, windows)
+
+
+def test_a_policy_is_priced_with_the_misses_that_were_recorded(tmp_path: Path) -> None:
+    made = begun()
+    steps(made, 1, 31_950, floor=30_000)
+    steps(made, 3, 32_340)
+    session = made.open(tmp_path)
+    assert price_model(session).unexplained[1].recorded == 30_000
+    priced = price(along(session, 4_000, 4, 21_000))
+    assert priced.baseline_cost == pytest.approx(price_model(session).cost_recorded)
+    assert priced.baseline[6].read == 30_000 and priced.used[6].read == 30_000 - 4_000
+    at_the_miss = price(along(session, 4_000, 6, 21_000))
+    assert at_the_miss.used[6].read == 21_000
+
+
+def test_an_undone_compaction_costs_no_second_writing(tmp_path: Path) -> None:
+    made = begun()
+    made.boundary(32_000)
+    made.summary()
+    made.assistant(text("done"), use=usage(10, 20_000, 4_000))
+    session = made.open(tmp_path)
+    run = along(session, 0, 5, 21_000, "ignore")
+    sizes = [*run.sizes[:-1], run.sizes[-2] + 100]
+    run = Replay(**{**vars(run), "sizes": sizes, "baseline": sizes, "firings": []})
+    assert price(run).used[-1].read == sizes[-2] - 10
+
+
+def test_a_summarizer_shares_nothing_with_a_cold_cache() -> None:
+    cuts = {5: (20_000, Cut(20_000, 60_000, 1_000))}
+    cold = fired(same_size(12, 100_000), cuts, idle={5: 400})
+    [apart], [shared] = price(cold).firings, price(cold, shares_prefix=True).firings
+    assert apart.summarizer == shared.summarizer == pytest.approx((60_000 * 5 + 1_000 * 25) / 1e6)
+    cheap = price(fired(same_size(12, 100_000), cuts), summarizer=rates_of("claude-haiku-4-5")).firings[0]
+    assert cheap.summarizer == pytest.approx((60_000 * 1 + 1_000 * 5) / 1e6)
+
+
+def test_a_firing_in_a_cold_cache_that_loses_is_not_told_to_clear_more() -> None:
+    cold = fired(same_size(6, 100_000), {5: (1_000, Cut(20_000, 90_000, 2_000))}, idle={5: 400})
+    assert price(cold).firings[0].verdict == "does not pay" and advice(price(cold)) == []
+
+
 # -- advice
 
 

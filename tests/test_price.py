@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
@@ -364,6 +364,7 @@ def brute_force(priced: Priced) -> list[float]:
     return list(accumulate(more))
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 60_000),
     st.integers(0, 60_000),
@@ -388,7 +389,7 @@ def test_the_formula_is_the_sum_over_all_calls(
     for number, total in enumerate(sums, 1):
         if abs(number - found.break_even) > 1e-6:
             assert (total <= 1e-12) == (number >= found.break_even)
-    write, read = priced.warm_rates[0]
+    write, read = priced.write_and_read[0]
     exact = ((write - read) * behind + found.summarizer) / (read * less)
     assert found.break_even == pytest.approx(exact) and found.rewritten == found.behind == behind
 
@@ -448,6 +449,7 @@ def test_with_breakpoints_only_a_change_near_the_end_leaves_anything_to_read() -
     assert anywhere.rewritten == 50_000 and marked.rewritten == 80_000
 
 
+@settings(max_examples=30, deadline=None)
 @given(conversations(), st.booleans())
 def test_without_a_firing_nothing_costs_more_or_less(made: Recording, undone: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -568,7 +570,7 @@ def test_what_a_clearing_needs_is_what_pays_exactly() -> None:
     sizes = same_size(25, 100_000)
     lost = price(fired(sizes, {5: (5_000, Cut(20_000))}))
     [one] = lost.firings
-    value = needed(one, *lost.warm_rates[0])
+    value = needed(one, *lost.write_and_read[0])
     assert one.cost > 0 and value == ceil(5.75 * 80_000 / (20 * 0.5 + 5.75))
     assert price(fired(sizes, {5: (value, Cut(20_000))})).firings[0].cost <= 0
     assert price(fired(sizes, {5: (value - 5, Cut(20_000))})).firings[0].cost > 0

@@ -29,7 +29,7 @@ Warm = tuple[FiringPrice, tuple[float, float]]
 
 def advice(priced: Priced) -> list[Advice]:
     """What follows from the prices; empty where every firing paid, or where nothing fired."""
-    pairs = zip(priced.firings, priced.warm_rates, strict=True)
+    pairs = zip(priced.firings, priced.write_and_read, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     lost = [firing for firing, _ in warm if firing.cost > 0]
     if not lost:

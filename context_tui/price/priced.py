@@ -68,7 +68,7 @@ class Priced:
         summarizers: what all calls to a summarizer cost.
         firings: by firing of the replay. Several before the same call are priced as one, and have a part of that each.
         cold: numbers of the calls before which the time of everything in the cache had passed.
-        warm_rates: by firing, the prices to write and to read at its call.
+        write_and_read: by firing, the prices to write and to read a token at its call.
     """
 
     replay: Replay
@@ -80,7 +80,7 @@ class Priced:
     summarizers: float
     firings: Sequence[FiringPrice]
     cold: Sequence[int]
-    warm_rates: Sequence[tuple[float, float]]
+    write_and_read: Sequence[tuple[float, float]]
 
     @property
     def cost(self) -> float:
@@ -211,8 +211,10 @@ class _Run:
     def _prices(
         self, group: _Group, until: int, with_it: Sequence[Used], cache: PromptCache
     ) -> tuple[list[FiringPrice], float]:
-        """The price of each firing of a group, held against the calls that *cache* would have seen without it; and
-        what their summarizers cost."""
+        """The price of each firing of a group, and what their summarizers cost.
+
+        Without it *cache* would have seen the same calls, larger by what it cleared.
+        """
         cleared, calls = group.before - group.after, self.calls
         without = [
             self._take(cache, number, max(self.replay.sizes[number] + cleared, 0))

@@ -120,9 +120,8 @@ class _Recording:
         sent = self._sent(row, since)
         ended = max(facts.ended[message], facts.request_time[row])
         spoken = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
-        typed = any(facts.flags[m] & MessageFlag.TURN_START for m in since)
         kept, why = self._kept(row)
-        if calls and typed and self.answers_cached and facts.requests[row - 1].output_trusted:
+        if calls and self.answers_cached and self._typed(row) and facts.requests[row - 1].output_trusted:
             calls[-1] = calls[-1]._replace(answered=facts.requests[row - 1].output)
         if calls and model != facts.request_model[row - 1]:
             why = "the model changed"
@@ -162,6 +161,8 @@ class _Recording:
         if before < epoch_at(facts, message).start:
             return 0, "the context began anew" if row else None
         first, why = self._changed(before, message)
+        if first is None and row and self._typed(row) and facts.requests[row].context < facts.requests[row - 1].context:
+            first, why = self._first_thinking(before), "thinking of the turn before was dropped"
         if first is None:
             return NOTHING_CHANGED, None
         sent = bisect_right(facts.request_message, first, hi=row) - 1
@@ -175,19 +176,16 @@ class _Recording:
         firsts = [facts.block_message[min(each.cleared)] for each in facts.compactions[since:until] if each.cleared]
         if firsts:
             return min(firsts), "microcompaction"
-        if drop is None and self.facts.request_message and self._shrank(before, message):
-            return self._first_thinking(before), "thinking of the turn before was dropped"
         if drop is None:
             return None, None
         if drop.results:
             return facts.block_message[min(drop.results)], "old results were cleared"
         return 0, str(drop.explained_by or "part of the context went")
 
-    def _shrank(self, before: int, message: int) -> bool:
-        """Whether a turn began between two replies and the prompt became smaller by it."""
-        facts, row = self.facts, bisect_left(self.facts.request_message, message)
-        smaller = facts.requests[row].context < facts.requests[row - 1].context
-        return smaller and any(facts.flags[m] & MessageFlag.TURN_START for m in range(before + 1, message))
+    def _typed(self, row: int) -> bool:
+        """Whether a turn began between request *row* and the one before it."""
+        messages = self.facts.request_message
+        return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 
     def _first_thinking(self, last: int) -> int:
         """The first message with thinking in the turn that ended with message *last*."""
@@ -214,8 +212,7 @@ class _Recording:
 
     def _learn(self, row: int, call: Sent, predicted: Used, read: int, held: int, *, cold: bool) -> None:
         """What this request shows of the floor, and of other requests that cache replies."""
-        facts = self.facts
-        floor = self.floors[facts.request_model[row]]
+        floor = self.floors[self.facts.request_model[row]]
         if not row:
             floor.cold = floor.warm = read
         elif 2 * read < held:
@@ -225,12 +222,5 @@ class _Recording:
                 floor.warm = read
         elif held < read:
             self.answers_cached = True
-        elif (
-            read == held
-            and call.blocks
-            and any(
-                facts.flags[m] & MessageFlag.TURN_START
-                for m in range(facts.request_message[row - 1] + 1, facts.request_message[row])
-            )
-        ):
+        elif read == held and self._typed(row):
             self.answers_cached = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -14,6 +15,10 @@ from context_tui.errors import ExitCode
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import assignments, params_for
 from context_tui.policies.registry import POLICIES
+from context_tui.price.advice import advice
+from context_tui.price.model import PriceModel, price_model
+from context_tui.price.priced import FiringPrice, Priced, price
+from context_tui.price.recorded import recorded_calls
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Replay
@@ -30,6 +35,13 @@ LIMITS = (
 
 OWN = {"claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"}}
 """By format, the agent's own policies that its recorded compactions are held against."""
+
+
+class Studied(NamedTuple):
+    """A replay, and what it costs."""
+
+    replay: Replay
+    priced: Priced
 
 
 class Back(NamedTuple):
@@ -82,6 +94,11 @@ def run(arguments: Sequence[str]) -> int:
         metavar="N",
         help=f"calls made while a summary is written in the background (default: {SUMMARY_DELAY})",
     )
+    options.add_argument(
+        "--shares-prefix",
+        action="store_true",
+        help="the summarizer is sent the calls' own beginning, which it reads from the cache",
+    )
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     if not given.policies:
@@ -93,11 +110,13 @@ def run(arguments: Sequence[str]) -> int:
         replay_with(recording, *each, recorded=given.recorded, summary_tokens=given.summary_tokens, delay=given.delay)
         for each in chosen
     ]
+    known = recorded_calls(session)
+    studied = [Studied(each, price(each, recorded=known, shares_prefix=given.shares_prefix)) for each in replays]
     backs = backtests(recording)
     if given.json:
-        write_json(report_of(recording, replays, backs, given.recorded))
+        write_json(report_of(recording, studied, backs, given.recorded))
     else:
-        show(recording, replays, backs)
+        show(recording, studied, backs)
     if not recording.calls:
         talk("there is no call to a model in this session, so there is nothing to replay")
     return ExitCode.DONE
@@ -143,7 +162,7 @@ def backtests(recording: Recording) -> list[Back]:
 # JSON
 
 
-def report_of(recording: Recording, replays: Sequence[Replay], backs: Sequence[Back], recorded: str) -> dict[str, Any]:
+def report_of(recording: Recording, studied: Sequence[Studied], backs: Sequence[Back], recorded: str) -> dict[str, Any]:
     """The replays as JSON-ready data (schema ``context-tui.replay/1``)."""
     session = recording.session
     most = max(recording.calibrations, key=lambda each: each.requests, default=None)
@@ -176,20 +195,37 @@ def report_of(recording: Recording, replays: Sequence[Replay], backs: Sequence[B
         "thresholds": [
             {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None
         ],
-        "policies": [policy_report(each) for each in replays],
+        "price_model": price_report(price_model(session)),
+        "policies": [policy_report(each) for each in studied],
     }
 
 
-def policy_report(made: Replay) -> dict[str, Any]:
+def price_report(model: PriceModel) -> dict[str, Any]:
+    """What the recorded calls read from the prompt cache, beside what the model of it says."""
+    report = asdict(model)
+    report["unexplained"] = [asdict(each) for each in model.unexplained]
+    return report
+
+
+def policy_report(studied: Studied) -> dict[str, Any]:
     """One policy along the recording."""
-    totals = made.totals
+    made, priced = studied
     return {
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "context": list(made.sizes),
         "without": list(made.baseline),
-        "firings": [firing_report(each) for each in made.firings],
-        "totals": totals._asdict(),
+        "firings": [
+            {**firing_report(firing), "price": asdict(cost)}
+            for firing, cost in zip(made.firings, priced.firings, strict=True)
+        ],
+        "totals": {
+            **made.totals._asdict(),
+            "cost": priced.cost,
+            "cost_without": priced.baseline_cost,
+            "cost_unit": priced.table.unit,
+        },
+        "advice": [asdict(each) for each in advice(priced)],
     }
 
 
@@ -215,20 +251,21 @@ def firing_report(firing: Firing) -> dict[str, Any]:
 # Text
 
 
-def show(recording: Recording, replays: Sequence[Replay], backs: Sequence[Back]) -> None:
+def show(recording: Recording, studied: Sequence[Studied], backs: Sequence[Back]) -> None:
     """The replays as text."""
     session = recording.session
     known = sum(size is not None for size in recording.recorded)
     window = recording.windows[-1] if recording.windows else session.window
     say(f"{session.info.path}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
-    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, replays)}")
+    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studied)}")
     say(_ruler(recording))
+    say(_prices(session, studied))
     table(
         "policies along the recording (tokens)",
-        ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window"),
-        [_row(recording, each) for each in replays],
+        ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window", "cost", "saves"),
+        [_row(each) for each in studied],
     )
-    for each in replays:
+    for each in studied:
         _show_firings(each)
     for back in backs:
         _show_backtest(back)
@@ -236,9 +273,21 @@ def show(recording: Recording, replays: Sequence[Replay], backs: Sequence[Back])
         say(line)
 
 
-def _kept(session: Session, replays: Sequence[Replay]) -> str:
+def _prices(session: Session, studied: Sequence[Studied]) -> str:
+    """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
+    model = price_model(session)
+    note = studied[0].priced.table.note if studied else ""
+    if model.error is None:
+        return f"{note}; no read of a prompt cache is recorded"
+    return (
+        f"{note}; of {model.read_recorded:,} recorded tokens read from the prompt cache the model predicts "
+        f"{model.read_predicted:,} ({model.error:.2%} off; call by call {model.off or 0:.2%})"
+    )
+
+
+def _kept(session: Session, studied: Sequence[Studied]) -> str:
     count = len(session.facts.compactions)
-    happen = not replays or replays[0].recorded == "keep"
+    happen = not studied or studied[0].replay.recorded == "keep"
     return f"{'happen' if happen else 'do not happen'} ({count:,} in the file)"
 
 
@@ -261,21 +310,42 @@ def label(made: Replay) -> str:
     return " ".join([made.policy, *assignments(changed)])
 
 
-def _row(recording: Recording, made: Replay) -> tuple[object, ...]:
+def _row(studied: Studied) -> tuple[object, ...]:
+    made, priced = studied
     totals, first = made.totals, made.firings[0].message if made.firings else ""
     without = sum(made.baseline)
     saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
-    return label(made), len(made.firings), first, totals.peak, totals.sent, saved, totals.overflows
+    cheaper = priced.baseline_cost - priced.cost
+    saves = f"{money(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
+    counts = len(made.firings), first, totals.peak, totals.sent
+    return label(made), *counts, saved, totals.overflows, money(priced.cost, priced), saves
 
 
-def _show_firings(made: Replay) -> None:
+def money(cost: float, priced: Priced) -> str:
+    """A cost with its unit."""
+    return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} {priced.table.unit}"
+
+
+def _show_firings(studied: Studied) -> None:
+    made, priced = studied
     rows = [
-        (each.message, each.policy, each.before, each.after, what(each), each.reason) for each in made.firings[:SHOWN]
+        (each.message, each.policy, each.before, each.after, what(each), *_worth(cost, priced), each.reason)
+        for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
     ]
-    heads = ("message", "policy", "before", "after", "what", "why")
+    heads = ("message", "policy", "before", "after", "what", "pays after", "calls left", "costs", "why")
     table(f"firings of {label(made)}", heads, rows)
     if len(made.firings) > SHOWN:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
+    for each in advice(priced):
+        say(f"  {each.words}")
+
+
+def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
+    """After how many calls a firing pays, how many were left, and what it cost; less than nothing is saved."""
+    after = (
+        "never" if cost.break_even is None else "at once" if not cost.break_even else f"{cost.break_even:,.0f} calls"
+    )
+    return after, cost.calls_left, money(cost.cost, priced)
 
 
 def what(firing: Firing) -> str:

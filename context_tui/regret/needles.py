@@ -1,0 +1,151 @@
+"""What of a text can be found again: its identifiers, paths, long numbers and lines.
+
+All are found by one greedy pass each, so that a line of megabytes takes no longer than as many short ones.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from context_tui.session.bodies import body_text
+
+LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE = 8, 5, 7, 24
+"""Characters from which on an identifier, a number, a hash and a line say something."""
+MOST_NAME, MOST_LINE = 80, 400
+
+_TOKENS = re.compile(r"[A-Za-z0-9_]{5,}").findall
+_PATHS = re.compile(r"[A-Za-z0-9_.@+~/-]{6,}").findall
+_LINES = re.compile(
+    r"^[ \t]{0,20}(?:(?:[\w./@~+-]{1,200}:)?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]+)", re.MULTILINE
+).findall
+"""Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
+_CAMEL = re.compile(r"[a-z0-9][A-Z]").search
+_SUFFIXES = frozenset(
+    "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md mdx mjs mod"
+    " php png proto ps1 py pyi rb rs rst scss sh sql svelte svg swift tmpl toml ts tsx txt vue xml yaml yml zig".split()
+)
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+_KNOWN_BY_HEART = re.compile(
+    r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
+    re.IGNORECASE,
+)
+
+
+def is_name(token: str) -> bool:
+    """Whether a token looks like the name of something in code: words joined by ``_``, or a capital within."""
+    if not LEAST_NAME <= len(token) <= MOST_NAME or token[0].isdigit():
+        return False
+    return "_" in token.strip("_") or _CAMEL(token) is not None
+
+
+def is_number(token: str) -> bool:
+    """Whether a token is a number of some length that is not round, or the hash of something."""
+    if token.isdigit():
+        return LEAST_NUMBER <= len(token) <= MOST_NAME and not token.endswith("000") and len(set(token)) > 2
+    if not LEAST_HASH <= len(token) <= 64 or not any(map(str.isdigit, token)):
+        return False
+    return all(c in "0123456789abcdef" for c in token)
+
+
+def tokens_in(text: str) -> set[str]:
+    """Everything that may be a name, number or hash."""
+    return set(_TOKENS(text))
+
+
+def paths_in(text: str) -> set[str]:
+    """Paths with a folder or a known suffix, as their last name where that says enough, else with its folder."""
+    found = set()
+    for token in set(_PATHS(text)):
+        if ("/" in token or "." in token) and len(token) <= 400:
+            key = path_key(token)
+            if key:
+                found.add(key)
+    return found
+
+
+def path_key(path: str) -> str:
+    """What a path is found by, however it is told; empty for what is no path."""
+    *folders, name = path.rstrip("./-").split("/")
+    stem, dot, suffix = name.rpartition(".")
+    if not dot or suffix.lower() not in _SUFFIXES or not stem:
+        return ""
+    if (len(stem) >= LEAST_NAME and not stem.islower() and not stem.isupper()) or len(stem) >= 12:
+        return name
+    return f"{folders[-1]}/{name}" if folders and folders[-1] not in ("", ".", "..", "~") else ""
+
+
+def line_of(line: str) -> str:
+    """A line as it is compared."""
+    found = _LINES(line)
+    return found[0].strip() if found else ""
+
+
+def lines_in(text: str, least: int = LEAST_LINE) -> list[str]:
+    """The lines of a text that are neither short nor very long, as they are compared."""
+    found = []
+    for line in _LINES(text):
+        stripped = line.strip()
+        if least <= len(stripped) <= MOST_LINE:
+            found.append(stripped)
+    return found
+
+
+def says_much(line: str) -> bool:
+    """Whether a line is one that nobody writes without having seen it: it has words, and is no import or comment."""
+    return (
+        len(line) >= LEAST_LINE
+        and not _KNOWN_BY_HEART.match(line)
+        and " " in line
+        and sum(map(str.isalpha, line)) * 2 > len(line)
+    )
+
+
+def text_of(block: dict[str, Any]) -> str:
+    """What a block says, of whatever kind: the strings of a call's arguments, one under the other."""
+    match block.get("type"):
+        case "tool_result":
+            return _without_reminders(body_text(block.get("content")))
+        case "tool_use":
+            return "\n".join(strings_in(block.get("input")))
+        case "thinking":
+            return str(block.get("thinking") or "")
+        case "text":
+            return str(block.get("text") or "")
+    return ""
+
+
+def _without_reminders(text: str) -> str:
+    """A result without what the runtime has put behind it, the same for many."""
+    if _REMINDER not in text:
+        return text
+    first, *others = text.split(_REMINDER)
+    return first + "".join(other.partition(_REMINDER_END)[2] for other in others)
+
+
+def strings_in(value: object) -> list[str]:
+    """All strings and numbers in a value, in order."""
+    found: list[str] = []
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            found.append(each)
+        elif isinstance(each, dict):
+            pending += reversed(each.values())
+        elif isinstance(each, list):
+            pending += reversed(each)
+        elif each is not None and not isinstance(each, bool):
+            found.append(str(each))
+    return found
+
+
+def excerpt(text: str, needle: str, length: int = 160) -> str:
+    """The line of a text in which a needle stands, cut around it; empty where it does not stand there."""
+    at = text.find(needle)
+    if at < 0:
+        return ""
+    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    end = len(text) if end < 0 else end
+    begin = max(begin, at - max(length - len(needle), 0) // 2)
+    return text[begin : min(end, begin + max(length, len(needle[:400])))].strip()

@@ -1,33 +1,34 @@
 """The index of a session: where what each block holds is used later. Made once, and asked by every replay.
 
-A *use* belongs to the newest block that held what is used; the blocks that held it too are its *copies*. So a use is
-lost only where the holder and all copies are gone, and keeping every holder until its last use loses none.
+A *use* belongs to one block that held what is used: that from which most of what the message uses can be, of several
+the newest. The blocks that held it too are its *copies*. So a use is lost only where the holder and all copies are
+gone, and keeping every holder until its last use loses none.
 
 - *re-fetch*: a call gets again what a block holds: the same call with the same result, or a read of the same file of
   which at least half the lines stood in the block. Where the agent changed the file in between, it reads what is new:
   these are told apart, and are no use. Commands that do more than read, and those that ask how things stand (``git
   status``, a test run), are made again for another reason, and fetch nothing.
 - *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
-- *reference*: something rare in a message of the assistant: a line, a path, a long number or hash, or names in code
-  (see :mod:`context_tui.regret.needles`). Rare is what at most :data:`RARE` blocks held before; what stands in the
-  system prompt or in a tool's description is never lost. Of names, a message has to use two of a block.
+- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
+  shorter lines and names in code (see :mod:`context_tui.regret.needles`). Rare is what at most :data:`RARE` blocks held
+  before; what stands in the system prompt or in a tool's description is never lost.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
 from context_tui.regret.calls import Doing, doing, same_file
+from context_tui.regret.fetches import Fetched, Fetches
 from context_tui.regret.needles import (
     excerpt,
     is_name,
     is_number,
     lines_in,
-    path_key,
     paths_in,
     says_much,
     text_of,
@@ -48,12 +49,10 @@ RARE = 3
 """Blocks that at most held something before it is used, for it to say which block it is from."""
 LEAST_OLD = 12
 """Characters from which on a line of an edit's old text says something."""
-LOOK_BACK = 20
-"""Fetches of the same, newest first, that are looked at for what is fetched again."""
-SAME, PARTLY = 0.95, 0.5
-"""Shares of a result's lines that stood in an earlier one: of the same call, and of a read of the same file."""
-LEAST_FETCHED = 40
-"""Characters of a result from which on fetching it again says something."""
+LONG_LINE = 40
+"""Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
+ENOUGH = 2
+"""What the things that a message uses of a block must weigh: a long line, a path or a number 2, anything else 1."""
 
 
 class Use(NamedTuple):
@@ -94,13 +93,14 @@ class Uses:
         return max((use.message for use in self.by_row.get(row, ())), default=-1)
 
 
-class _Fetched(NamedTuple):
-    """What a block got or wrote: its row, its message, the call, and its lines."""
+class _Mention(NamedTuple):
+    """Something that an assistant's block uses: the blocks that held it before, and those of them it may be from."""
 
+    needle: str
     row: int
-    message: int
-    doing: Doing
-    lines: Mapping[str, None]
+    holders: tuple[int, ...]
+    sources: tuple[int, ...]
+    weight: int = 0
 
 
 @dataclass
@@ -112,6 +112,11 @@ class _Held:
     def add(self, row: int, found: Iterable[str]) -> None:
         for each in found:
             self.rows.setdefault(each, []).append(row)
+
+    def settle(self, owner: Sequence[int]) -> None:
+        """Put the rows in the order of messages, each once."""
+        for needle, rows in self.rows.items():
+            self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
 
 def index_of(session: Session | Recording) -> Uses:
@@ -142,30 +147,37 @@ class _Indexing:
         self.session, self.facts = session, session.facts
         self.owner = session.facts.block_message
         self.found: dict[int, list[Use]] = defaultdict(list)
-        self.stale: dict[int, list[int]] = defaultdict(list)
         self.does: dict[int, Doing] = {}
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = _Held(), _Held(), _Held()
         self.old: dict[int, list[str]] = {}
+        self.replaced: dict[int, set[str]] = defaultdict(set)  # by message, what its edits take out
         self.rewritten: dict[int, list[str]] = {}
 
-    def uses(self) -> tuple[dict[int, list[Use]], dict[int, list[int]]]:
+    def uses(self) -> tuple[Mapping[int, list[Use]], Mapping[int, list[int]]]:
         flags, role = self.facts.flags, self.facts.role
         sent = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
         written = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
         spoken = {message for message in sent if role[message] == Role.ASSISTANT and not flags[message] & written}
         for message in sorted(spoken):
             self._read_said(message)
-        fetches = _Fetches(self.found, self.stale)
+        fetches = Fetches()
         for message in sent:
             if message in spoken:
                 self._note_written(message, fetches)
             else:
                 self._read_given(message, fetches)
         self._forget_always_known()
+        for held in (self.tokens, self.paths, self.lines):
+            held.settle(self.owner)
         self._find_edits()
         self._find_references()
-        return self.found, self.stale
+        for again in fetches.again:
+            evidence = again.call.key[:200]
+            self.found[again.held].append(
+                Use("re-fetch", again.message, again.block, again.line, evidence, again.copies)
+            )
+        return self.found, fetches.stale
 
     def _rows(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
@@ -181,20 +193,22 @@ class _Indexing:
                 if does.old:
                     self.old[row] = lines_in("\n".join(does.old), LEAST_OLD)
                     self.lines.add(row, self.old[row])
+                    replaced = "\n".join(does.old)
+                    self.replaced[message] |= {*self.old[row], *tokens_in(replaced), *paths_in(replaced)}
                 if does.whole:
                     self.rewritten[row] = [line for line in lines_in(does.whole) if says_much(line)]
             self.tokens.add(row, (each for each in tokens_in(text) if is_name(each) or is_number(each)))
             self.paths.add(row, paths_in(text))
             self.lines.add(row, dict.fromkeys(lines_in(text)))
 
-    def _note_written(self, message: int, fetches: _Fetches) -> None:
+    def _note_written(self, message: int, fetches: Fetches) -> None:
         """Take what a call writes to a file for a copy of it."""
         for row in self.facts.blocks_of(message):
             does = self.does.get(row)
             if does and does.whole:
-                fetches.wrote(_Fetched(row, message, does, dict.fromkeys(lines_in(does.whole, 4))))
+                fetches.wrote(Fetched(row, message, does, dict.fromkeys(lines_in(does.whole, 4))))
 
-    def _read_given(self, message: int, fetches: _Fetches) -> None:
+    def _read_given(self, message: int, fetches: Fetches) -> None:
         """Find what may be used in a message that no assistant wrote, and what its results have fetched."""
         facts = self.facts
         for row, block in self._rows(message):
@@ -213,7 +227,7 @@ class _Indexing:
                 fetches.changed(does, self.owner[made])
             elif does.key:
                 lines = dict.fromkeys(lines_in(text, 4))
-                fetches.fetched(_Fetched(row, message, does, lines), self.owner[made], made)
+                fetches.fetched(Fetched(row, message, does, lines), self.owner[made], made)
 
     def _forget_always_known(self) -> None:
         """What stands in the system prompt or in a tool's description is in every context."""
@@ -223,44 +237,22 @@ class _Indexing:
             for each in found:
                 held.rows.pop(each, None)
 
-    def _newest(self, rows: Sequence[int]) -> int:
-        """The newest of some blocks; a recorded summary only where it is the only one, as it may be undone."""
-        flags = self.facts.flags
-        return next((r for r in reversed(rows) if not flags[self.owner[r]] & MessageFlag.SUMMARY), rows[-1])
-
-    def _holders(self, held: _Held, needle: str, message: int) -> list[int]:
-        """The blocks before a message that hold something, newest last; none where it is not rare."""
-        rows = held.rows.get(needle, ())
-        found: list[int] = []
-        for row in rows:
-            if self.owner[row] < message and (not found or found[-1] != row):
-                found.append(row)
-                if len(found) > RARE:
-                    return []
-        return found
-
     def _find_edits(self) -> None:
-        for held in (self.tokens, self.paths, self.lines):
-            for rows in held.rows.values():
-                rows.sort(key=lambda row: (self.owner[row], row))
         for row, lines in self.old.items():
             self._find_edit(row, lines, same_only=False)
         for row, lines in self.rewritten.items():
             self._find_edit(row, lines, same_only=True)
 
-    def _find_edit(self, row: int, lines: Sequence[str], *, same_only: bool) -> None:
+    def _find_edit(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
         message, files = self.owner[row], self.does[row].changes
-        best: dict[tuple[int, tuple[int, ...]], str] = {}
-        for line in lines:
-            holders = self._holders(self.lines, line, message)
-            same = [holder for holder in holders if self._is_about(holder, files)]
-            if not holders or (not same and (same_only or not says_much(line))):
-                continue
-            holder = self._newest(same or holders)
-            key = holder, tuple(each for each in holders if each != holder)
-            if len(line) > len(best.get(key, "")):
-                best[key] = line
-        for (holder, copies), line in best.items():
+        found: list[_Mention] = []
+        for line in dict.fromkeys(lines):
+            holders = self._holders(self.lines.rows.get(line, ()), message)
+            same = tuple(holder for holder in holders if self._is_about(holder, files))
+            if holders and (same or (not same_only and says_much(line))):
+                found.append(_Mention(line, row, holders, same or holders))
+        for holder, copies, mentions in self._by_source(found):
+            line = max((mention.needle for mention in mentions), key=len)
             evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {line[:200]}"
             self.found[holder].append(Use("edit", message, row, line, evidence, copies))
 
@@ -272,104 +264,64 @@ class _Indexing:
         return any(same_file(one, other) for one in known for other in files)
 
     def _find_references(self) -> None:
-        said: dict[tuple[int, int, tuple[int, ...]], list[tuple[str, int]]] = defaultdict(list)
-        names: dict[tuple[int, int, tuple[int, ...]], list[tuple[str, int]]] = defaultdict(list)
-        for held in (self.lines, self.paths, self.tokens):
-            for needle in held.rows:
-                if held is self.lines and not says_much(needle):
-                    continue
-                into = names if held is self.tokens and not is_number(needle) else said
-                self._find_reference(held, needle, into)
-        for key, found in names.items():
-            if len(found) > 1 or key in said:
-                said[key] += found
-        for (holder, message, copies), found in said.items():
-            needle, row = max(found, key=lambda each: len(each[0]))
-            self.found[holder].append(Use("reference", message, row, needle, excerpt(self.texts[row], needle), copies))
+        said: dict[int, list[_Mention]] = defaultdict(list)
+        for held, weight in ((self.lines, _line_weight), (self.paths, _path_weight), (self.tokens, _token_weight)):
+            for needle, rows in held.rows.items():
+                if weighs := weight(needle):
+                    for mention in self._mentions(needle, rows, weighs):
+                        said[self.owner[mention.row]].append(mention)
+        for message, found in said.items():
+            for holder, copies, mentions in self._by_source(found):
+                if sum(mention.weight for mention in mentions) >= ENOUGH:
+                    best = max(mentions, key=lambda mention: (mention.weight, len(mention.needle)))
+                    evidence = excerpt(self.texts[best.row], best.needle)
+                    self.found[holder].append(Use("reference", message, best.row, best.needle, evidence, copies))
 
-    def _find_reference(
-        self, held: _Held, needle: str, into: dict[tuple[int, int, tuple[int, ...]], list[tuple[str, int]]]
-    ) -> None:
-        """Every message of the assistant that uses something while it is rare."""
+    def _mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
+        """One mention for each message of the assistant that uses something while it is rare."""
         before: list[int] = []
-        now: list[int] = []
-        at = -1
-        for row in held.rows[needle]:
-            message = self.owner[row]
-            if message != at:
-                before += now
-                now, at, used = [], message, False
-                if len(before) > RARE:
-                    return
-            now.append(row)
-            if before and not used and row in self.texts:
-                used = True
-                holder = self._newest(before)
-                into[holder, message, tuple(each for each in before if each != holder)].append((needle, row))
+        for message, here in groupby(rows, key=self.owner.__getitem__):
+            now = list(here)
+            if before:
+                said = next((row for row in now if row in self.texts), None)
+                if said is not None and needle not in self.replaced.get(message, ()):
+                    yield _Mention(needle, said, tuple(before), tuple(before), weight)
+            before += now
+            if len(before) > RARE:
+                return
+
+    def _holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
+        """The blocks before a message that hold something, newest last; none where it is not rare."""
+        found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, RARE + 1)))
+        return found if len(found) <= RARE else ()
+
+    def _by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
+        """What one use mentions by the block that it is from, and by what else held it: holder, copies, mentions.
+
+        A mention is from the block that most of the others can be from; of several, from the newest. A recorded summary
+        comes last, as it may be undone.
+        """
+        facts, owner = self.facts, self.owner
+        shares = Counter(row for mention in found for row in mention.sources)
+        groups: dict[tuple[int, tuple[int, ...]], list[_Mention]] = defaultdict(list)
+
+        def fitness(row: int) -> tuple[bool, int, int, int]:
+            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, shares[row], owner[row], row
+
+        for mention in found:
+            holder = max(mention.sources, key=fitness)
+            groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
+        for (holder, copies), mentions in groups.items():
+            yield holder, copies, mentions
 
 
-class _Fetches:
-    """What was fetched so far, by what and of which file, and what of it is fetched again."""
-
-    def __init__(self, found: dict[int, list[Use]], stale: dict[int, list[int]]) -> None:
-        self.found, self.stale = found, stale
-        self.by_key: dict[str, list[_Fetched]] = defaultdict(list)
-        self.by_name: dict[str, list[_Fetched]] = defaultdict(list)
-        self.edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
-
-    def wrote(self, written: _Fetched) -> None:
-        """A call wrote a file."""
-        for path in written.doing.changes:
-            self.by_name[_name(path)].append(written)
-
-    def changed(self, does: Doing, message: int) -> None:
-        """A call that changed files has succeeded."""
-        for path in does.changes:
-            self.edits[_name(path)].append((message, path))
-
-    def fetched(self, new: _Fetched, asked: int, call: int) -> None:
-        """A result has come; ``asked`` is the message of its call, ``call`` the row of that."""
-        if sum(map(len, new.lines)) >= LEAST_FETCHED:
-            holders = self._holders(new)
-            if holders:
-                newest, *older = [holder.row for holder in holders]
-                if self._changed_since(holders[0], new, asked):
-                    self.stale[newest].append(asked)
-                else:
-                    again = [line for line in new.lines if line in holders[0].lines]
-                    line = again[len(again) // 2]
-                    self.found[newest].append(Use("re-fetch", asked, call, line, new.doing.key[:200], tuple(older)))
-            self.by_key[new.doing.key].append(new)
-            for path in new.doing.reads:
-                self.by_name[_name(path)].append(new)
-
-    def _holders(self, new: _Fetched) -> list[_Fetched]:
-        """The earlier fetches that had what the new one got, newest first."""
-        found = {}
-        for each in self.by_key[new.doing.key][-LOOK_BACK:]:
-            if each.message < new.message and _share(new, each) >= SAME:
-                found[each.row] = each
-        for path in new.doing.reads:
-            for each in self.by_name[_name(path)][-LOOK_BACK:]:
-                known = (*each.doing.reads, *each.doing.changes)
-                other = each.message < new.message and each.doing.key != new.doing.key
-                if other and any(same_file(path, one) for one in known) and _share(new, each) >= PARTLY:
-                    found[each.row] = each
-        return sorted(found.values(), key=lambda each: -each.row)
-
-    def _changed_since(self, held: _Fetched, new: _Fetched, asked: int) -> bool:
-        """Whether a file that is read anew was changed by the agent since."""
-        return any(
-            held.message < message <= asked and same_file(path, changed)
-            for path in new.doing.reads
-            for message, changed in self.edits[_name(path)]
-        )
+def _line_weight(line: str) -> int:
+    return 0 if not says_much(line) else ENOUGH if len(line) >= LONG_LINE else 1
 
 
-def _share(new: _Fetched, earlier: _Fetched) -> float:
-    """The share of the lines of one result that stood in an earlier one."""
-    return sum(line in earlier.lines for line in new.lines) / len(new.lines)
+def _path_weight(path: str) -> int:
+    return ENOUGH
 
 
-def _name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
+def _token_weight(token: str) -> int:
+    return ENOUGH if is_number(token) else 1

@@ -10,14 +10,14 @@ from typing import Any
 
 from context_tui.session.bodies import body_text
 
-LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE = 8, 5, 7, 24
-"""Characters from which on an identifier, a number, a hash and a line say something."""
+LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE, LEAST_STEM = 8, 5, 7, 24, 6
+"""Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""
 MOST_NAME, MOST_LINE = 80, 400
 
 _TOKENS = re.compile(r"[A-Za-z0-9_]{5,}").findall
-_PATHS = re.compile(r"[A-Za-z0-9_.@+~/-]{6,}").findall
+_PATHS = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}").findall
 _LINES = re.compile(
-    r"^[ \t]{0,20}(?:(?:[\w./@~+-]{1,200}:)?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]+)", re.MULTILINE
+    r"^[ \t]{0,20}(?:(?:[\w./@~+-]{1,200}:)?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)", re.MULTILINE
 ).findall
 """Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
@@ -25,6 +25,12 @@ _SUFFIXES = frozenset(
     "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md mdx mjs mod"
     " php png proto ps1 py pyi rb rs rst scss sh sql svelte svg swift tmpl toml ts tsx txt vue xml yaml yml zig".split()
 )
+_USUAL = frozenset(
+    "config settings package tsconfig cargo pyproject makefile readme license changelog contributing claude agents gemini"
+    " __init__ __main__ conftest setup requirements helpers common constants models routes server client styles"
+    " global metadata docker-compose package-lock".split()
+)
+"""Names of files that many folders and projects have."""
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _KNOWN_BY_HEART = re.compile(
     r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
@@ -54,31 +60,29 @@ def tokens_in(text: str) -> set[str]:
 
 
 def paths_in(text: str) -> set[str]:
-    """Paths with a folder or a known suffix, as their last name where that says enough, else with its folder."""
+    """The files that are named in a text, each as :func:`path_key` tells it."""
     found = set()
     for token in set(_PATHS(text)):
-        if ("/" in token or "." in token) and len(token) <= 400:
-            key = path_key(token)
-            if key:
-                found.add(key)
-    return found
+        if len(token) > MOST_LINE or ("/" not in token and "." not in token):
+            continue
+        # A backslash parts folders, or begins an escape.
+        for each in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
+            found.add(path_key(each))
+    return found - {""}
 
 
 def path_key(path: str) -> str:
-    """What a path is found by, however it is told; empty for what is no path."""
+    """What a file is found by, however its path is told: its name, or with its folder where many have that name.
+
+    Empty for what is no path of a file, and for a name that says nothing alone.
+    """
     *folders, name = path.rstrip("./-").split("/")
-    stem, dot, suffix = name.rpartition(".")
-    if not dot or suffix.lower() not in _SUFFIXES or not stem:
+    stem, _, suffix = name.rpartition(".")
+    if not stem or suffix.lower() not in _SUFFIXES or stem.isupper():
         return ""
-    if (len(stem) >= LEAST_NAME and not stem.islower() and not stem.isupper()) or len(stem) >= 12:
+    if len(stem) >= LEAST_STEM and stem.lower() not in _USUAL:
         return name
     return f"{folders[-1]}/{name}" if folders and folders[-1] not in ("", ".", "..", "~") else ""
-
-
-def line_of(line: str) -> str:
-    """A line as it is compared."""
-    found = _LINES(line)
-    return found[0].strip() if found else ""
 
 
 def lines_in(text: str, least: int = LEAST_LINE) -> list[str]:

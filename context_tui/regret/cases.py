@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from context_tui.compaction.changes import Change, new_texts
+from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
 from context_tui.regret.index import TIERS, Tier, Use, Uses
 from context_tui.replay.result import NEVER, Replay
+from context_tui.session.bodies import text_in
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
@@ -137,12 +138,21 @@ class _Left:
         return needle in text or compact_text(needle)[1:-1] in text
 
     def _text(self, row: int, cut: _Cut) -> str:
-        context = cut.plan.context
-        if cut.change.body.text is not None or context.content is None:
-            return cut.change.body.text or ""
-        owner = context.facts.block_message[row]
-        texts = new_texts(context.content, context, {row: cut.change}, owner)
-        return texts.get(_ordinal(context.facts, row)) or ""
+        """What a truncation left of a block."""
+        body, render = cut.change.body, cut.change.render
+        if body.text is not None or render is None:
+            return body.text or ""
+        earlier = cut.plan.context.replaced.get(row)
+        return render(earlier.text if earlier else self._body(row))
+
+    def _body(self, row: int) -> Any:
+        """What a block has that can be truncated, read once for all replays."""
+        bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
+        if row not in bodies:
+            session = self.uses.session
+            block = session.content.blocks(session.facts.block_message[row])[_ordinal(session.facts, row)]
+            bodies[row] = text_in(block)
+        return bodies[row]
 
     def first(self, row: int) -> Use | None:
         """The first use of the highest tier of a block that finds nothing of what it uses; None where all find it."""

@@ -11,7 +11,8 @@ gone, and keeping every holder until its last use loses none.
 - *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
 - *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
   shorter lines and names in code (see :mod:`context_tui.regret.needles`). Rare is what at most :data:`RARE` blocks held
-  before; what stands in the system prompt or in a tool's description is never lost.
+  before; what stands in the system prompt or in a tool's description is never lost. A line that the assistant said
+  first, a phrase or a command, is no reference: it may say so again without looking.
 """
 
 from __future__ import annotations
@@ -267,7 +268,8 @@ class _Indexing:
         said: dict[int, list[_Mention]] = defaultdict(list)
         for held, weight in ((self.lines, _line_weight), (self.paths, _path_weight), (self.tokens, _token_weight)):
             for needle, rows in held.rows.items():
-                if weighs := weight(needle):
+                weighs = weight(needle)
+                if weighs and not (held is self.lines and self._is_habit(rows[0])):
                     for mention in self._mentions(needle, rows, weighs):
                         said[self.owner[mention.row]].append(mention)
         for message, found in said.items():
@@ -276,6 +278,10 @@ class _Indexing:
                     best = max(mentions, key=lambda mention: (mention.weight, len(mention.needle)))
                     evidence = excerpt(self.texts[best.row], best.needle)
                     self.found[holder].append(Use("reference", message, best.row, best.needle, evidence, copies))
+
+    def _is_habit(self, row: int) -> bool:
+        """Whether the assistant said what stands first in a block, and wrote it to no file: it may say so again."""
+        return row in self.texts and not (self.does.get(row) or Doing()).changes
 
     def _mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
         """One mention for each message of the assistant that uses something while it is rare."""

@@ -22,13 +22,18 @@ _LINES = re.compile(
 """Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _SUFFIXES = frozenset(
-    "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md mdx mjs mod"
-    " php png proto ps1 py pyi rb rs rst scss sh sql svelte svg swift tmpl toml ts tsx txt vue xml yaml yml zig".split()
+    (
+        "bash c cc cfg conf cpp cs css csv env go h hpp html ini ipynb java js json jsonl jsx kt lock log lua md"
+        " mdx mjs mod php png proto ps1 py pyi rb rs rst scss sh sql svelte svg swift tmpl toml ts tsx txt vue xml"
+        " yaml yml zig"
+    ).split()
 )
 _USUAL = frozenset(
-    "config settings package tsconfig cargo pyproject makefile readme license changelog contributing claude agents gemini"
-    " __init__ __main__ conftest setup requirements helpers common constants models routes server client styles"
-    " global metadata docker-compose package-lock".split()
+    (
+        "config settings package tsconfig cargo pyproject makefile readme license changelog contributing"
+        " claude agents gemini __init__ __main__ conftest setup requirements helpers common constants models"
+        " routes server client styles global metadata docker-compose package-lock"
+    ).split()
 )
 """Names of files that many folders and projects have."""
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"

@@ -48,7 +48,7 @@ TIERS: tuple[Tier, ...] = ("re-fetch", "edit", "reference")
 """The tiers, the highest first: of a block with uses of several, that of the highest counts."""
 RARE = 3
 """Blocks that at most held something before it is used, for it to say which block it is from."""
-LEAST_OLD = 12
+LEAST_OLD = 16
 """Characters from which on a line of an edit's old text says something."""
 LONG_LINE = 40
 """Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
@@ -200,11 +200,12 @@ class _Indexing:
                     self.rewritten[row] = [line for line in lines_in(does.whole) if says_much(line)]
             self.tokens.add(row, (each for each in tokens_in(text) if is_name(each) or is_number(each)))
             self.paths.add(row, paths_in(text))
-            self.lines.add(row, dict.fromkeys(lines_in(text)))
+            self.lines.add(row, lines_in(text))
 
     def _note_written(self, message: int, fetches: Fetches) -> None:
-        """Take what a call writes to a file for a copy of it."""
+        """Take what the assistant says for a place of what others edit, and what it writes to a file for a copy."""
         for row in self.facts.blocks_of(message):
+            self.lines.add(row, self.lines.rows.keys() & lines_in(self.texts.get(row, ""), LEAST_OLD))
             does = self.does.get(row)
             if does and does.whole:
                 fetches.wrote(Fetched(row, message, does, dict.fromkeys(lines_in(does.whole, 4))))

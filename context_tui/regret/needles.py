@@ -17,7 +17,7 @@ MOST_NAME, MOST_LINE = 80, 400
 _TOKENS = re.compile(r"[A-Za-z0-9_]{5,}").findall
 _PATHS = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}").findall
 _LINES = re.compile(
-    r"^[ \t]{0,20}(?:(?:[\w./@~+-]{1,200}:)?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)", re.MULTILINE
+    r"^(?!$)[ \t]{0,20}(?:(?:[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)", re.MULTILINE
 ).findall
 """Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search

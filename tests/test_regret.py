@@ -161,10 +161,21 @@ class TestRefetch:
             ("Grep", {"pattern": "x"}, CODE, CODE + "and something that has come to it since\n"),
             ("Read", {"file_path": "/src/app/blocks.py"}, CODE, CODE + "\n".join(f"more_{n} = {n}" for n in range(9))),
             ("Glob", {"pattern": "*.q"}, "none", "none"),
+            (
+                "Read",
+                {"file_path": "/src/app/blocks.py"},
+                "a line of it, as long as others",
+                "another line\nof the file",
+            ),
         ],
     )
     def test_a_call_for_another_reason_is_no_fetch(self, tool: str, arguments: Any, first: str, second: str) -> None:
         assert not dropped_first((tool, arguments, first), NOTHING, (tool, arguments, second))
+
+    def test_two_lines_of_many_do_not_make_a_read_of_the_same_file(self) -> None:
+        mixed = "\n".join([*CODE.splitlines()[:2], "done", "also done"])
+        assert not dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, mixed))
+        assert dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, CODE + "done"))
 
     def test_a_search_with_the_same_result_is_a_fetch(self) -> None:
         (case,) = dropped_first(LIST, NOTHING, LIST)

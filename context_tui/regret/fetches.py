@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from context_tui.regret.calls import Doing, same_file
+from context_tui.regret.needles import LEAST_LINE
 
 LOOK_BACK = 20
 """Fetches of the same, newest first, that are looked at for what is fetched again."""
 SAME, PARTLY = 0.95, 0.5
 """Shares of a result's lines that stood in an earlier one: of the same call, and of a read of the same file."""
+LEAST_PART = 3
+"""Lines that a read of the same file must at least get again, where it gets others too."""
 LEAST_FETCHED = 40
 """Characters of a result from which on fetching it again says something."""
 
@@ -29,7 +32,8 @@ class Fetched(NamedTuple):
 class Again(NamedTuple):
     """A call of *message*, its block's row *block*, that gets again what the block *held* and its *copies* held.
 
-    ``line`` is one of the lines that are fetched again, of those that the fewest hold the one in the middle.
+    ``line`` is one of the lines that are fetched again: of those that the fewest hold, and of some length if there are
+    such, the one in the middle.
     """
 
     held: int
@@ -90,8 +94,10 @@ class Fetches:
 
     @staticmethod
     def _is_again(new: Fetched, earlier: Fetched) -> bool:
-        share = sum(line in earlier.lines for line in new.lines) / len(new.lines)
-        return share >= (SAME if new.call.key == earlier.call.key else PARTLY)
+        again = sum(line in earlier.lines for line in new.lines)
+        if again >= SAME * len(new.lines):
+            return True
+        return new.call.key != earlier.call.key and again >= max(PARTLY * len(new.lines), LEAST_PART)
 
     def _changed_since(self, held: Fetched, new: Fetched, asked: int) -> bool:
         """Whether a file that is read anew was changed by the agent since."""
@@ -108,6 +114,7 @@ def _again(new: Fetched, holder: Fetched, earlier: list[Fetched], asked: int, bl
     holders = Counter(line for each in earlier for line in lines if line in each.lines)
     fewest = min(holders.values())
     rare = [line for line in lines if holders[line] == fewest]
+    rare = [line for line in rare if len(line) >= LEAST_LINE] or rare
     line = rare[len(rare) // 2]
     copies = tuple(each.row for each in earlier if each is not holder and line in each.lines)
     return Again(holder.row, asked, block, new.call, line, copies)

@@ -120,6 +120,10 @@ class TestRefetch:
         told = regretted(found, {answer_of(found, 0): 5})
         assert (told.used_later, told.read_anew, told.dropped) == (0, 1, 1)
 
+    def test_an_edit_of_another_file_of_that_name_changed_nothing_here(self) -> None:
+        other = ("Edit", {"file_path": "/src/old/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
+        assert [case.tier for case in dropped_first(READ, other, READ)] == ["re-fetch"]
+
     def test_an_edit_that_failed_changed_nothing(self) -> None:
         found = session(READ, NOTHING, READ)
         messages = found.to_messages()
@@ -176,6 +180,14 @@ class TestRefetch:
         mixed = "\n".join([*CODE.splitlines()[:2], "done", "also done"])
         assert not dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, mixed))
         assert dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, CODE + "done"))
+
+    def test_a_read_that_gets_mostly_more_is_none_of_what_was_there(self) -> None:
+        part = ("Read", {"file_path": "/src/app/blocks.py", "limit": 3}, "\n".join(NUMBERED.splitlines()[:3]))
+        whole = ("Read", {"file_path": "/src/app/blocks.py"}, NUMBERED + "\n     7→and this\n     8→and that")
+        assert not dropped_first(part, NOTHING, whole)
+
+    def test_another_file_of_that_name_is_another_file(self) -> None:
+        assert not dropped_first(READ, NOTHING, ("Read", {"file_path": "/src/old/blocks.py"}, NUMBERED))
 
     def test_a_search_with_the_same_result_is_a_fetch(self) -> None:
         (case,) = dropped_first(LIST, NOTHING, LIST)
@@ -258,10 +270,11 @@ class TestReference:
         ("held", "said"),
         [
             ("def first_row(x): ...", "Now first_row is wrong."),  # one name alone may be anyone's
-            ("it took 10000 steps", "That is 10000 steps."),
+            ("it took 52000 steps", "That is 52000 steps."),
+            ("it took 11211 steps", "That is 11211 steps."),
             ("the answer is 1234", "So 1234 it is."),
             ("from package.module import something_else", "from package.module import something_else"),
-            ("see README.md", "I look at README.md"),
+            ("see README.md and ROADMAP.md", "I look at README.md and ROADMAP.md"),
             ("implementation of everything", "The implementation of everything is done."),
             ("either and/or both", "It is and/or both."),
         ],
@@ -322,10 +335,9 @@ class TestSums:
         assert told.tokens_dropped == told.tokens_used_later == sum(sizes)
         assert told.tokens_by_tier == {"re-fetch": 0, "edit": sizes[0], "reference": sizes[1]}
 
-    def test_a_fetch_counts_before_an_edit(self) -> None:
-        assert [case.tier for case in dropped_first(READ, NOTHING, READ, EDIT)] == ["re-fetch"]
-        found = session(READ, NOTHING, EDIT)
-        assert [case.tier for case in regretted(found, {answer_of(found, 0): 5}).cases] == ["edit"]
+    def test_the_highest_tier_counts_though_another_is_earlier(self) -> None:
+        (case,) = dropped_first(READ, NOTHING, "Both other_function and read_blocks are wrong.", READ)
+        assert (case.tier, case.later) == ("re-fetch", 7)
 
     def test_the_denominator_is_everything_that_went(self) -> None:
         found = session(READ, NOTHING, READ)

@@ -37,7 +37,7 @@ _UNSAFE = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b|\bxargs\b")
 _SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """A sed command's old text, where nothing in it is escaped."""
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
-_OLD_KEYS = ("old_string", "old_str", "oldString", "oldText", "old_text", "search")
+_OLD_KEYS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
 _SEARCH_BLOCK = re.compile(r"<{5,9} ?SEARCH[^\n]*\n")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
 

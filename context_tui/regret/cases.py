@@ -80,9 +80,8 @@ class Regret:
 
 
 class _Cut(NamedTuple):
-    """A truncation: the message before which it happened, the plan, and what it left."""
+    """The first truncation of a block: the plan, and what it left."""
 
-    message: int
     plan: Plan
     change: Change
 
@@ -106,7 +105,7 @@ class _Left:
             if firing.truncated:
                 for row, change in firing.plan.changes.items():
                     if change.action == "truncate":
-                        found[row] = _Cut(firing.message, firing.plan, change)
+                        found.setdefault(row, _Cut(firing.plan, change))
         return found
 
     @cached_property
@@ -132,7 +131,7 @@ class _Left:
     def _kept(self, row: int, needle: str, message: int) -> bool:
         """Whether what a truncation left of a block holds it."""
         cut = self.cuts.get(row)
-        if cut is None or cut.message > message or self.removed.get(row, NEVER) <= message:
+        if cut is None or self.removed.get(row, NEVER) <= message:
             return False
         text = self._text(row, cut)
         return needle in text or compact_text(needle)[1:-1] in text

@@ -75,7 +75,7 @@ class Fetches:
         earlier = self._earlier(new)
         holder = next((each for each in earlier if self._is_again(new, each)), None)
         if holder is not None:
-            if self._changed_since(holder, new, asked):
+            if self._changed_since(holder, new):
                 self.stale[holder.row].append(asked)
             else:
                 self.again.append(_again(new, holder, earlier, asked, block))
@@ -99,13 +99,13 @@ class Fetches:
             return True
         return new.call.key != earlier.call.key and again >= max(PARTLY * len(new.lines), LEAST_PART)
 
-    def _changed_since(self, held: Fetched, new: Fetched, asked: int) -> bool:
+    def _changed_since(self, held: Fetched, new: Fetched) -> bool:
         """Whether a file that is read anew was changed by the agent since."""
         for path in new.call.reads:
             edits = self._edits[_name(path)]
-            for message, changed in edits[bisect_right(edits, held.message, key=lambda edit: edit[0]) :]:
-                if message <= asked and same_file(path, changed):
-                    return True
+            since = bisect_right(edits, held.message, key=lambda edit: edit[0])
+            if any(same_file(path, changed) for _, changed in edits[since:]):
+                return True
         return False
 
 

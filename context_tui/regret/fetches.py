@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from context_tui.regret.calls import Doing, same_file
@@ -54,8 +55,9 @@ class Fetches:
     def __init__(self) -> None:
         self.again: list[Again] = []
         self.stale: dict[int, list[int]] = defaultdict(list)
-        self._by_key: dict[str, list[Fetched]] = defaultdict(list)
-        self._by_name: dict[str, list[Fetched]] = defaultdict(list)
+        newest = partial(deque[Fetched], maxlen=LOOK_BACK)
+        self._by_key: dict[str, deque[Fetched]] = defaultdict(newest)
+        self._by_name: dict[str, deque[Fetched]] = defaultdict(newest)
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
     def wrote(self, written: Fetched) -> None:
@@ -85,9 +87,9 @@ class Fetches:
 
     def _earlier(self, new: Fetched) -> list[Fetched]:
         """The earlier fetches of the same call or file, newest first."""
-        found = {each.row: each for each in self._by_key[new.call.key][-LOOK_BACK:]}
+        found = {each.row: each for each in self._by_key[new.call.key]}
         for path in new.call.reads:
-            for each in self._by_name[_name(path)][-LOOK_BACK:]:
+            for each in self._by_name[_name(path)]:
                 if any(same_file(path, one) for one in (*each.call.reads, *each.call.changes)):
                     found[each.row] = each
         return sorted((each for each in found.values() if each.message < new.message), key=lambda each: -each.row)

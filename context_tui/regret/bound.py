@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from context_tui.regret.cases import _Left
+from context_tui.regret.cases import Left
 from context_tui.regret.index import Uses
 from context_tui.replay.result import NEVER, Call, Recorded, Replay
 from context_tui.session.facts import Kind
@@ -69,7 +69,7 @@ def bound(replay: Replay, uses: Uses) -> Bound:
 
     Takes time linear in what was dropped and in the calls, but for the first replay of a session.
     """
-    best, left, facts = _best(replay, uses), _Left(replay, uses), uses.session.facts
+    best, left, facts = _best(replay, uses), Left(replay, uses), uses.session.facts
     results, everything = _Sums(replay.calls), _Sums(replay.calls)
     lost = uses.lost[replay.recorded]
     for row, gone in replay.gone.items():

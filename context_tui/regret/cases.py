@@ -87,7 +87,7 @@ class _Cut(NamedTuple):
 
 
 @dataclass
-class _Left:
+class Left:
     """What a replay left in its context."""
 
     replay: Replay
@@ -177,7 +177,7 @@ def regret(replay: Replay, uses: Uses) -> Regret:
         replay: a replay of the session that *uses* is the index of.
         uses: :func:`context_tui.regret.index.index_of` the session.
     """
-    left, facts = _Left(replay, uses), uses.session.facts
+    left, facts = Left(replay, uses), uses.session.facts
     items = [row for row in replay.gone if row < uses.rows]
     cases, anew, tokens_dropped = [], 0, 0
     for row in sorted(items):

@@ -546,7 +546,17 @@ class TestText:
 
     def test_lines_are_compared_without_what_readers_put_before_them(self) -> None:
         line = "total = sum(each.size for each in self.parts)"
-        before = ["   12→\t", "12:  ", "12-", "src/app.py:12:", "src\\app.py-12-\t", "+", "-    ", "    "]
+        before = [
+            "   12→\t",
+            "12:  ",
+            "12-",
+            "src/app.py:12:",
+            "src\\app.py-12-\t",
+            "D:\\app.py:12:",
+            "+",
+            "-    ",
+            "    ",
+        ]
         assert lines_in("\n".join(each + line for each in before)) == [line] * len(before)
 
     def test_what_the_runtime_adds_to_a_result_is_left_out(self) -> None:

@@ -31,6 +31,7 @@ from context_tui.regret.needles import (
     is_number,
     lines_in,
     paths_in,
+    places_in,
     says_much,
     text_of,
     tokens_in,
@@ -52,6 +53,8 @@ LEAST_OLD = 16
 """Characters from which on a line of an edit's old text says something."""
 LONG_LINE = 40
 """Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
+MOST_NEEDLES = 3
+"""Things that a message uses of a block that are kept: of a truncated block, one may be left and another gone."""
 ENOUGH = 2
 """What the things that a message uses of a block must weigh: a long line, a path or a number 2, anything else 1."""
 
@@ -254,9 +257,9 @@ class _Indexing:
             if holders and (same or (not same_only and says_much(line))):
                 found.append(_Mention(line, row, holders, same or holders))
         for holder, copies, mentions in self._by_source(found):
-            line = max((mention.needle for mention in mentions), key=len)
-            evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {line[:200]}"
-            self.found[holder].append(Use("edit", message, row, line, evidence, copies))
+            for mention in mentions[:MOST_NEEDLES]:
+                evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
+                self.found[holder].append(Use("edit", message, row, mention.needle, evidence, copies))
 
     def _is_about(self, row: int, files: Sequence[str]) -> bool:
         """Whether a block is of a call that read or changed one of some files."""
@@ -274,11 +277,15 @@ class _Indexing:
                     for mention in self._mentions(needle, rows, weighs):
                         said[self.owner[mention.row]].append(mention)
         for message, found in said.items():
-            for holder, copies, mentions in self._by_source(found):
-                if sum(mention.weight for mention in mentions) >= ENOUGH:
-                    best = max(mentions, key=lambda mention: (mention.weight, len(mention.needle)))
-                    evidence = excerpt(self.texts[best.row], best.needle)
-                    self.found[holder].append(Use("reference", message, best.row, best.needle, evidence, copies))
+            sources = [each for each in self._by_source(found) if sum(mention.weight for mention in each[2]) >= ENOUGH]
+            needles: dict[int, set[str]] = defaultdict(set)
+            for mention in chain.from_iterable(mentions for _, _, mentions in sources):
+                needles[mention.row].add(mention.needle)
+            places = {row: places_in(self.texts[row], each) for row, each in needles.items()}
+            for holder, copies, mentions in sources:
+                for needle, row, *_ in mentions[:MOST_NEEDLES]:
+                    evidence = excerpt(self.texts[row], needle, places[row][needle])
+                    self.found[holder].append(Use("reference", message, row, needle, evidence, copies))
 
     def _is_habit(self, row: int) -> bool:
         """Whether the assistant said what stands first in a block, and wrote it to no file: it may say so again."""
@@ -303,7 +310,8 @@ class _Indexing:
         return found if len(found) <= RARE else ()
 
     def _by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
-        """What one use mentions by the block that it is from, and by what else held it: holder, copies, mentions.
+        """What one use mentions by the block that it is from, and by what else held it: holder, copies, and mentions,
+        those first that say most.
 
         A mention is from the block that most of the others can be from; of several, from the newest. A recorded summary
         comes last, as it may be undone.
@@ -319,7 +327,7 @@ class _Indexing:
             holder = max(mention.sources, key=fitness)
             groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
         for (holder, copies), mentions in groups.items():
-            yield holder, copies, mentions
+            yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
 
 
 def _line_weight(line: str) -> int:

@@ -6,6 +6,7 @@ All are found by one greedy pass each, so that a line of megabytes takes no long
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, KeysView
 from typing import Any
 
 from context_tui.session.bodies import body_text
@@ -14,11 +15,12 @@ LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE, LEAST_STEM = 8, 5, 7, 24, 6
 """Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""
 MOST_NAME, MOST_LINE = 80, 400
 
-_TOKENS = re.compile(r"[A-Za-z0-9_]{5,}").findall
-_PATHS = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}").findall
-_LINES = re.compile(
-    r"^(?!$)[ \t]{0,20}(?:(?:[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)", re.MULTILINE
-).findall
+_TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
+_PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
+_LINE = re.compile(
+    r"^(?!$)[ \t]{0,20}(?:(?:(?:[A-Za-z]:)?[\w./\\@~+-]{1,200}[:-])?[0-9]{1,7}[→\t:|-])?[ \t]*[+-]?([^\n]*)",
+    re.MULTILINE,
+)
 """Lines without the numbers, paths and signs that readers, searches and diffs put before them."""
 _CAMEL = re.compile(r"[a-z0-9][A-Z]").search
 _SUFFIXES = frozenset(
@@ -59,21 +61,22 @@ def is_number(token: str) -> bool:
     return all(c in "0123456789abcdef" for c in token)
 
 
-def tokens_in(text: str) -> set[str]:
-    """Everything that may be a name, number or hash."""
-    return set(_TOKENS(text))
+def tokens_in(text: str) -> KeysView[str]:
+    """Everything that may be a name, number or hash, each once, in order."""
+    return dict.fromkeys(_TOKEN.findall(text)).keys()
 
 
-def paths_in(text: str) -> set[str]:
-    """The files that are named in a text, each as :func:`path_key` tells it."""
-    found = set()
-    for token in set(_PATHS(text)):
-        if len(token) > MOST_LINE or ("/" not in token and "." not in token):
-            continue
-        # A backslash parts folders, or begins an escape.
-        for each in (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,):
-            found.add(path_key(each))
-    return found - {""}
+def paths_in(text: str) -> KeysView[str]:
+    """The files that are named in a text, as :func:`path_key` tells them, each once, in order."""
+    tokens = dict.fromkeys(_PATH.findall(text))
+    return dict.fromkeys(key for token in tokens for key in _keys(token)).keys()
+
+
+def _keys(token: str) -> Iterator[str]:
+    """The keys of what may be a path; a backslash in it parts folders, or begins an escape."""
+    if len(token) <= MOST_LINE and ("/" in token or "." in token):
+        ways = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
+        yield from filter(None, map(path_key, ways))
 
 
 def path_key(path: str) -> str:
@@ -93,7 +96,7 @@ def path_key(path: str) -> str:
 def lines_in(text: str, least: int = LEAST_LINE) -> list[str]:
     """The lines of a text that are neither short nor very long, as they are compared."""
     found = []
-    for line in _LINES(text):
+    for line in _LINE.findall(text):
         stripped = line.strip()
         if least <= len(stripped) <= MOST_LINE:
             found.append(stripped)
@@ -149,12 +152,25 @@ def strings_in(value: object) -> list[str]:
     return found
 
 
-def excerpt(text: str, needle: str, length: int = 160) -> str:
-    """The line of a text in which a needle stands, cut around it; empty where it does not stand there."""
-    at = text.find(needle)
-    if at < 0:
-        return ""
-    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    end = len(text) if end < 0 else end
-    begin = max(begin, at - max(length - len(needle), 0) // 2)
-    return text[begin : min(end, begin + max(length, len(needle[:400])))].strip()
+def places_in(text: str, needles: Collection[str]) -> dict[str, int]:
+    """Where in a text each of some names, numbers, paths and lines stands first, in one pass for all of them."""
+    found: dict[str, int] = {}
+    for match in _TOKEN.finditer(text):
+        if match[0] in needles:
+            found.setdefault(match[0], match.start())
+    for match in _PATH.finditer(text):
+        for key in _keys(match[0]):
+            if key in needles:
+                found.setdefault(key, match.start())
+    for match in _LINE.finditer(text):
+        line = match[1].strip()
+        if line in needles:
+            found.setdefault(line, match.start(1))
+    return found
+
+
+def excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
+    """The line of a text around a needle that stands at or soon behind a place, cut to about *length* characters."""
+    before, behind = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
+    begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, behind)
+    return text[begin or before : behind if end < 0 else end].strip()

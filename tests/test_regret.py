@@ -389,6 +389,10 @@ class TestTruncated:
         assert (case.needle, case.later) == (str(30 * 7919 + 100_003), 5)
         assert case.tokens == told.tokens_dropped < len(self.LONG) // 4 - 50
 
+    def test_of_several_things_one_may_be_left_and_another_gone(self) -> None:
+        (case,) = self.cut(f"It was {3 * 7919 + 100_003} and {30 * 7919 + 100_003}.").cases
+        assert case.needle == str(30 * 7919 + 100_003)
+
     def test_what_is_cleared_later_is_gone_altogether(self) -> None:
         told = self.cut(f"It was {3 * 7919 + 100_003}.", (8, "[cleared]"))
         assert told.tokens_dropped == len(self.LONG) // 4

@@ -78,7 +78,7 @@ def test_the_text_tells_policies_firings_and_limits(capsys: pytest.CaptureFixtur
     assert "defect-microcompact keep_recent_turns=1" in out
     assert "4 cleared" in out and "summarised" in out
     assert "recorded compactions happen (0 in the file)" in out
-    assert "does not show what an agent with that context would have done" in out
+    assert "lower bound" in out
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,21 @@ def test_a_session_without_calls_is_told(capsys: pytest.CaptureFixture[str], tmp
     made.user("hello")
     code, out, err = ran(capsys, "replay", made.write(tmp_path), "-P", "defect-microcompact")
     assert code == 0 and "0 calls" in out and "nothing to replay" in err
+
+
+def test_price_and_regret_are_told_beside_the_firings(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    report = document(capsys, session, "--window", 30_000, *MICRO)
+    (policy,) = report["policies"]
+    prices = [each["price"] for each in policy["firings"]]
+    assert all(
+        {"cleared", "rewritten", "break_even", "calls_left", "cost", "verdict"} <= each.keys() for each in prices
+    )
+    assert [each["cleared"] for each in prices] == [f["before"] - f["after"] for f in policy["firings"]]
+    totals, regret = policy["totals"], policy["regret"]
+    assert totals["cost"] < totals["cost_without"]
+    assert regret["dropped"] == sum(each["cleared"] for each in policy["firings"]) == 7
+    assert regret["used_later"] == len(policy["regrets"]) == sum(regret["by_tier"].values())
+    listed = [number for firing in policy["firings"] for number in firing["regrets"]]
+    assert sorted(listed) == list(range(len(policy["regrets"])))
+    assert policy["bound"]["results"]["could_go"] >= policy["bound"]["results"]["went"]
+    assert report["price_model"]["read_recorded"] == sum(each["recorded"] for each in report["requests"])

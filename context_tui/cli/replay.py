@@ -12,36 +12,30 @@ from context_tui.cli.inspect import calibration_report
 from context_tui.cli.options import named, opened, parse, parser, policy_and_params, tokens
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
+from context_tui.lab import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import assignments, params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.price.advice import advice
-from context_tui.price.model import PriceModel, price_model
-from context_tui.price.priced import FiringPrice, Priced, price
-from context_tui.price.recorded import recorded_calls
+from context_tui.price.model import PriceModel
+from context_tui.price.priced import FiringPrice, Priced
+from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Replay
-from context_tui.replay.walk import SUMMARY_DELAY, replay_with
+from context_tui.replay.walk import SUMMARY_DELAY
 from context_tui.session.session import Session
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
 
 LIMITS = (
-    "A replay shows what would have been dropped, and whether the recorded run used it later;",
-    "it does not show what an agent with that context would have done.",
+    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
+    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
 )
 
 OWN = {"claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"}}
 """By format, the agent's own policies that its recorded compactions are held against."""
-
-
-class Studied(NamedTuple):
-    """A replay, and what it costs."""
-
-    replay: Replay
-    priced: Priced
 
 
 class Back(NamedTuple):
@@ -105,19 +99,15 @@ def run(arguments: Sequence[str]) -> int:
         options.error("no policy is named; give one with -P")
     chosen = [_chosen(name, texts) for name, texts in given.policies]
     session = opened(given.session, given.window)
-    recording = Recording(session)
-    replays = [
-        replay_with(recording, *each, recorded=given.recorded, summary_tokens=given.summary_tokens, delay=given.delay)
-        for each in chosen
-    ]
-    known = recorded_calls(session)
-    studied = [Studied(each, price(each, recorded=known, shares_prefix=given.shares_prefix)) for each in replays]
-    backs = backtests(recording)
+    lab = Lab(session)
+    settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix)
+    studies = [lab.study(*each, settings) for each in chosen]
+    backs = backtests(lab.recording)
     if given.json:
-        write_json(report_of(recording, studied, backs, given.recorded))
+        write_json(report_of(lab, studies, backs))
     else:
-        show(recording, studied, backs)
-    if not recording.calls:
+        show(lab, studies, backs)
+    if not lab.recording.calls:
         talk("there is no call to a model in this session, so there is nothing to replay")
     return ExitCode.DONE
 
@@ -162,14 +152,14 @@ def backtests(recording: Recording) -> list[Back]:
 # JSON
 
 
-def report_of(recording: Recording, studied: Sequence[Studied], backs: Sequence[Back], recorded: str) -> dict[str, Any]:
+def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict[str, Any]:
     """The replays as JSON-ready data (schema ``context-tui.replay/1``)."""
-    session = recording.session
+    session, recording = lab.session, lab.recording
     most = max(recording.calibrations, key=lambda each: each.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
         "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
-        "recorded": recorded,
+        "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
         "requests": [
             {"message": call.message, "recorded": size, "window": window.tokens}
@@ -195,8 +185,8 @@ def report_of(recording: Recording, studied: Sequence[Studied], backs: Sequence[
         "thresholds": [
             {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None
         ],
-        "price_model": price_report(price_model(session)),
-        "policies": [policy_report(each) for each in studied],
+        "price_model": price_report(lab.price_model),
+        "policies": [policy_report(each) for each in studies],
     }
 
 
@@ -207,16 +197,16 @@ def price_report(model: PriceModel) -> dict[str, Any]:
     return report
 
 
-def policy_report(studied: Studied) -> dict[str, Any]:
-    """One policy along the recording."""
-    made, priced = studied
+def policy_report(study: Study) -> dict[str, Any]:
+    """One policy along the recording. ``regrets`` of a firing are places in the policy's list of regrets."""
+    made, priced = study.replay, study.priced
     return {
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "context": list(made.sizes),
         "without": list(made.baseline),
         "firings": [
-            {**firing_report(firing), "price": asdict(cost)}
+            {**firing_report(firing), "price": asdict(cost), "regrets": study.cases_of(firing)}
             for firing, cost in zip(made.firings, priced.firings, strict=True)
         ],
         "totals": {
@@ -226,7 +216,29 @@ def policy_report(studied: Studied) -> dict[str, Any]:
             "cost_unit": priced.table.unit,
         },
         "advice": [asdict(each) for each in advice(priced)],
+        "regret": {
+            "dropped": study.regret.dropped,
+            "used_later": study.regret.used_later,
+            "tokens_dropped": study.regret.tokens_dropped,
+            "tokens_used_later": study.regret.tokens_used_later,
+            "by_tier": dict(study.regret.by_tier),
+            "tokens_by_tier": dict(study.regret.tokens_by_tier),
+            "read_anew": study.regret.read_anew,
+        },
+        "regrets": [{name: getattr(case, name) for name in _CASE} for case in study.regret.cases],
+        "bound": {
+            name: {
+                "could_go": sum(share.most),
+                "went": sum(share.taken),
+                "left": share.sent_for_nothing,
+                "share": share.reached,
+            }
+            for name, share in (("results", study.bound.results), ("everything", study.bound.everything))
+        },
     }
+
+
+_CASE = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
 
 
 def firing_report(firing: Firing) -> dict[str, Any]:
@@ -251,32 +263,37 @@ def firing_report(firing: Firing) -> dict[str, Any]:
 # Text
 
 
-def show(recording: Recording, studied: Sequence[Studied], backs: Sequence[Back]) -> None:
+def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     """The replays as text."""
-    session = recording.session
+    session, recording = lab.session, lab.recording
     known = sum(size is not None for size in recording.recorded)
     window = recording.windows[-1] if recording.windows else session.window
     say(f"{session.info.path}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
-    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studied)}")
+    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
     say(_ruler(recording))
-    say(_prices(session, studied))
+    say(_prices(lab, studies))
     table(
         "policies along the recording (tokens)",
         ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window", "cost", "saves"),
-        [_row(each) for each in studied],
+        [_row(each) for each in studies],
     )
-    for each in studied:
+    table(
+        "regret: dropped blocks that the recorded run used later (tokens by bytes/4)",
+        ("policy", "dropped", "used later", "of tokens", "re-fetch", "edit", "reference", "could go unused", "went"),
+        [_regret_row(each) for each in studies],
+    )
+    for each in studies:
         _show_firings(each)
+        _show_regrets(each)
     for back in backs:
         _show_backtest(back)
     for line in LIMITS:
         say(line)
 
 
-def _prices(session: Session, studied: Sequence[Studied]) -> str:
+def _prices(lab: Lab, studies: Sequence[Study]) -> str:
     """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
-    model = price_model(session)
-    note = studied[0].priced.table.note if studied else ""
+    model, note = lab.price_model, studies[0].priced.table.note
     if model.error is None:
         return f"{note}; no read of a prompt cache is recorded"
     return (
@@ -285,9 +302,9 @@ def _prices(session: Session, studied: Sequence[Studied]) -> str:
     )
 
 
-def _kept(session: Session, studied: Sequence[Studied]) -> str:
+def _kept(session: Session, studies: Sequence[Study]) -> str:
     count = len(session.facts.compactions)
-    happen = not studied or studied[0].replay.recorded == "keep"
+    happen = studies[0].replay.recorded == "keep"
     return f"{'happen' if happen else 'do not happen'} ({count:,} in the file)"
 
 
@@ -310,8 +327,8 @@ def label(made: Replay) -> str:
     return " ".join([made.policy, *assignments(changed)])
 
 
-def _row(studied: Studied) -> tuple[object, ...]:
-    made, priced = studied
+def _row(study: Study) -> tuple[object, ...]:
+    made, priced = study.replay, study.priced
     totals, first = made.totals, made.firings[0].message if made.firings else ""
     without = sum(made.baseline)
     saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
@@ -321,13 +338,30 @@ def _row(studied: Studied) -> tuple[object, ...]:
     return label(made), *counts, saved, totals.overflows, money(priced.cost, priced), saves
 
 
+def _regret_row(study: Study) -> tuple[object, ...]:
+    found, share = study.regret, study.bound.everything
+    of = f"{found.tokens_used_later:,} of {found.tokens_dropped:,}"
+    went = "" if share.reached is None else f"{share.reached:.0%}"
+    by_tier = (found.by_tier[tier] for tier in TIERS)
+    return label(study.replay), found.dropped, found.used_later, of, *by_tier, sum(share.most), went
+
+
+def _show_regrets(study: Study) -> None:
+    cases = study.regret.cases
+    rows = [(each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in cases[:SHOWN]]
+    heads = ("tier", "message", "tokens", "dropped at", "used at", "evidence")
+    table(f"dropped by {label(study.replay)} and used later", heads, rows)
+    if len(cases) > SHOWN:
+        say(f"  {len(cases) - SHOWN:,} more; --json lists all")
+
+
 def money(cost: float, priced: Priced) -> str:
     """A cost with its unit."""
     return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} {priced.table.unit}"
 
 
-def _show_firings(studied: Studied) -> None:
-    made, priced = studied
+def _show_firings(study: Study) -> None:
+    made, priced = study.replay, study.priced
     rows = [
         (each.message, each.policy, each.before, each.after, what(each), *_worth(cost, priced), each.reason)
         for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)

@@ -386,9 +386,8 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
         say("  not in the file: the median over the model's requests of recorded - calibrated")
     for each in calibration:
         if not each["usable"]:
-            say(
-                f"  not calibrated: {visible(each['model'] or 'model unknown')}: {each['why']}; typical factors are used"
-            )
+            model = visible(each["model"] or "model unknown")
+            say(f"  not calibrated: {model}: {each['why']}; typical factors are used")
 
 
 def _factor(value: float | None, name: str) -> str:

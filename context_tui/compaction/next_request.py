@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from context_tui.compaction.changes import bodies_of
+from context_tui.compaction.changes import AlikeChanges, bodies_of
 from context_tui.compaction.plan import Plan
 from context_tui.session.context import Context
+from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.tokens.believed import Believed, believed
 from context_tui.tokens.estimators import tokens_of_bytes
@@ -111,10 +112,14 @@ def next_request(plan: Plan, summary: str | None = None, sizes: Sizes | None = N
 
 def _goes(plan: Plan, sizes: Sizes) -> int:
     """Tokens that go, less what stands in their place."""
-    context, sums = plan.context, sizes.sums_in(plan.context)
+    context, sums, changes = plan.context, sizes.sums_in(plan.context), plan.changes
+    if isinstance(changes, AlikeChanges) and changes and sizes.uniform and not plan.dropped and not context.replaced:
+        rows, kind = changes.rows, context.facts.kind
+        if all(kind[row] == Kind.TOOL_RESULT for row in rows):  # very many are quick so
+            return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.of_body(rows[0], changes.change.body)
     gone = sum(sums[each.stop] - sums[each.start] for each in plan.dropped)
-    position_of = measured(context).position_of if plan.dropped and plan.changes else {}
-    for row, body in bodies_of(plan.changes).items():
+    position_of = measured(context).position_of if plan.dropped and changes else {}
+    for row, body in bodies_of(changes).items():
         if not plan.dropped or not plan.action_at(position_of[context.facts.block_message[row]]):
             gone += sizes.block(context, row) - sizes.of_body(row, body)
     return gone

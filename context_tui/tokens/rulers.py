@@ -57,6 +57,7 @@ class Sizes:
         of_text: tokens of a text that is put in, as a summary is.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
         calibrations: what each model was found to make of the file's content; none for a tokenizer.
+        uniform: whether a body takes the same in the place of any result.
         hidden: tokens that are not in the file, by the name of a model: the median over its requests of recorded -
             measured. A model whose requests show none is not in it.
     """
@@ -72,6 +73,7 @@ class Sizes:
     system: int = 0
     tools: int = 0
     calibrations: tuple[Calibration, ...] = ()
+    uniform: bool = True
     hidden: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -183,6 +185,7 @@ def calibrated_sizes(facts: Facts, checkpoint: Callable[[], object] = lambda: No
         system=round(tokens_of_bytes(facts.system_bytes) * newest.text),
         tools=round(tokens_of_bytes(facts.tools_bytes) * newest.call),
         calibrations=tuple(found),
+        uniform=len(set(map(id, by_message))) <= 1,
     )
 
 
@@ -312,10 +315,11 @@ def _sizes(
     system: int,
     tools: int,
     calibrations: tuple[Calibration, ...] = (),
+    uniform: bool = True,
 ) -> Sizes:
     messages = array("l", (sum(map(blocks.__getitem__, facts.blocks_of(message))) for message in range(len(facts))))
     sums = array("q", accumulate(messages, initial=0))
-    made = Sizes(ruler, name, note, blocks, messages, sums, of_body, of_text, system, tools, calibrations)
+    made = Sizes(ruler, name, note, blocks, messages, sums, of_body, of_text, system, tools, calibrations, uniform)
     object.__setattr__(made, "hidden", _hidden(facts, made, checkpoint))
     return made
 

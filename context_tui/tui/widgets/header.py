@@ -17,6 +17,7 @@ from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.recorded import last_request
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
@@ -85,6 +86,11 @@ def title_line(
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
+def _heads(sizes: Sizes | None) -> tuple[str, str]:
+    """What stands before the parts, by which ruler they are: in full and in short."""
+    return (f"parts by {sizes.words}:", f"{sizes.unit}") if sizes else ("estimated parts:", "est.")
+
+
 class HeaderBar(Widget):
     """File and counts, the recorded context over the session, the gauge of the window, and what it is full of.
 
@@ -112,6 +118,7 @@ class HeaderBar(Widget):
         self._read: int | None = None
         self._level: Level | None = None
         self._parts: list[Share] | None = None
+        self._sizes: Sizes | None = None
         self._drawn: tuple[Size, Content] | None = None
         self._columns = range(0)
 
@@ -122,23 +129,26 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         progress: float = 1.0,
+        sizes: Sizes | None = None,
     ) -> None:
         """Show a session at the point of *context*.
 
         Args:
             parts: ``Breakdown.by_category``, None while it is not known.
+            sizes: the ruler that these are by; ``bytes/4`` without one.
             progress: the share of the file that has been read.
         """
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
-        size, row = size_now(context), last_request(context)
+        size, row = size_now(context, sizes), last_request(context)
         self._at, self._progress = context.at, progress
         self._read = 0 if progress < 1 and not len(session) else None
         self._here = counts_of(context, self._starts)
         message = session.facts.request_message[row] if row >= 0 else -1
         self._level = Level(size, session.window_at(context.at), message)
         self._parts = None if parts is None else parts_of(parts, size.tokens)
+        self._sizes = sizes
         self._draw_again()
 
     def show_progress(self, progress: float, messages: int) -> None:
@@ -177,7 +187,7 @@ class HeaderBar(Widget):
             lines.append(drawn)
         lines.append(gauge_line(level, parts, width, least))
         if height > 2 and parts:
-            lines.append(parts_line(parts, level.free, width))
+            lines.append(parts_line(parts, level.free, width, *_heads(self._sizes)))
         return lines
 
     def on_click(self, event: events.Click) -> None:

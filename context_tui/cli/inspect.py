@@ -378,7 +378,7 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
     for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
         rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
     hidden = [each["not_in_file"] for each in usable]
-    rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "none" for each in hidden)))
+    rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
     heads = ("", *(visible(each["model"] or "model unknown") for each in usable))
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
     table(title, heads, rows if usable else [])

@@ -70,24 +70,24 @@ def parts_of(by_category: Mapping[str, int], size: int) -> list[Share]:
 
 
 def parts_line(
-    parts: Sequence[Share], free: int, width: int, head: str = "estimated parts:", short: str = "est."
+    parts: Sequence[Share], free: int, width: int, heads: Sequence[str] = ("estimated parts:", "est.")
 ) -> list[Run]:
     """The parts with their tokens, and what is *free*, in *width* cells: the smallest are one where they must be.
 
-    *head* says what they are by, *short* so in a word.
+    *heads* say what they are by, in fewer and fewer words.
     """
     found: list[Run] = []
-    for found in _forms(parts, free, head, short):
+    for found in _forms(parts, free, heads):
         if cells(found) <= width:
             break
     return found
 
 
-def _forms(parts: Sequence[Share], free: int, head: str, short: str) -> Iterator[list[Run]]:
+def _forms(parts: Sequence[Share], free: int, heads: Sequence[str]) -> Iterator[list[Run]]:
     """The line in fewer and fewer words."""
-    rest = Share("free", free, FREE, MUTED)
-    yield _line(head, [*parts, rest], 2)
-    yield _line(short, [*parts, rest], 2)
+    rest, short = Share("free", free, FREE, MUTED), heads[-1]
+    for head in heads:
+        yield _line(head, [*parts, rest], 2)
     yield _line(short, [*parts, rest])
     yield _line(short, parts)
     small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)

@@ -86,9 +86,12 @@ def title_line(
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
-def _heads(sizes: Sizes | None) -> tuple[str, str]:
-    """What stands before the parts, by which ruler they are: in full and in short."""
-    return (f"parts by {sizes.words}:", f"{sizes.unit}") if sizes else ("estimated parts:", "est.")
+def _heads(sizes: Sizes | None) -> tuple[str, ...]:
+    """What stands before the parts, by which ruler they are: from more words to fewer."""
+    if sizes is None:
+        return "estimated parts:", "est."
+    brief = sizes.note.partition(":")[0]
+    return f"parts by {sizes.words}:", f"by {sizes.name} ({brief}):", f"{sizes.unit} ({brief}):", sizes.unit
 
 
 class HeaderBar(Widget):
@@ -187,7 +190,7 @@ class HeaderBar(Widget):
             lines.append(drawn)
         lines.append(gauge_line(level, parts, width, least))
         if height > 2 and parts:
-            lines.append(parts_line(parts, level.free, width, *_heads(self._sizes)))
+            lines.append(parts_line(parts, level.free, width, _heads(self._sizes)))
         return lines
 
     def on_click(self, event: events.Click) -> None:

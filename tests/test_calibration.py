@@ -85,7 +85,7 @@ def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     made.reply(text("done"))
     session = made.recording.open(tmp_path)
     first, second = report_of(session)["calibration"]
-    assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image"}
+    assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image", "unrecorded"}
     assert first["usable"] and first["error"]["median"] <= first["error"]["p95"] < 0.02
     assert second["why"] == "only 1 of its requests recorded a size; 12 are needed" and second["error"] is None
     assert main(["inspect", session.info.path]) == 0

@@ -173,6 +173,7 @@ _FACTORS = {
     "result": "results",
     "each": "a request",
     "image": "an image",
+    "unrecorded": "unrecorded",
 }
 
 
@@ -393,7 +394,7 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
 def _factor(value: float | None, name: str) -> str:
     if value is None:
         return "none seen"
-    return f"{value:.0f} tokens" if name in ("each", "image") else f"{value:.2f}"
+    return f"{value:.0f} tokens" if name in ("each", "image", "unrecorded") else f"{value:.2f}"
 
 
 def _recorded_cell(entry: dict[str, Any]) -> object:

@@ -91,7 +91,7 @@ def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | N
             fitted = estimated = float(recorded)
             continue
         content = interval.content
-        fitted += factors.of(content) + factors.each + (factors.image or 0.0) * content.images
+        fitted += factors.of(content) + factors.each + factors.unrecorded + (factors.image or 0.0) * content.images
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         off.append(abs(fitted - recorded) / recorded)
         plain.append(abs(estimated - recorded) / recorded)

@@ -88,6 +88,8 @@ def _factors(factors: Factors) -> Iterator[Part]:
     yield _row("frame of a request", f"{factors.each:,.0f} tokens")
     image = f"none seen; {TYPICAL_IMAGE:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
     yield _row("an image", image)
+    if factors.unrecorded >= 1:
+        yield _row("put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average")
 
 
 class CalibrationScreen(ModalScreen[None]):

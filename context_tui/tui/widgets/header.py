@@ -17,7 +17,7 @@ from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.recorded import last_request
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
@@ -55,9 +55,11 @@ def title_line(
     width: int,
     progress: float = 1.0,
     read: int | None = None,
+    ruler: str = "",
 ) -> list[Run]:
     """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
     read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
+    *ruler* is what sizes are by, where it is not the policies' own.
     """
     info, facts = session.info, session.facts
     name = visible(PurePath(info.path).name) or info.title or "session"
@@ -78,6 +80,7 @@ def title_line(
         (5, (safe(facts.model or "", 32), HUE)),
         (7, (" " + within, "")),
         (8, (problems, WARN)),
+        (6, (ruler, HUE)),
         (2, (plural(requests, "request") if requests else "", MUTED)),
         (4, (plural(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
         (8, (guessed, WARN)),
@@ -86,12 +89,21 @@ def title_line(
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
+def _named(sizes: Sizes | None, width: int = 200) -> str:
+    """A ruler with how good it is, in few words, fewer where it is narrow; empty for the policies' own."""
+    if sizes is None:
+        return ""
+    brief = sizes.note.partition(":")[0]
+    if width < 100:
+        return f"{sizes.unit} {brief}" if sizes.ruler is Ruler.CALIBRATED else sizes.unit
+    return f"by {sizes.name} ({brief})"
+
+
 def _heads(sizes: Sizes | None) -> tuple[str, ...]:
     """What stands before the parts, by which ruler they are: from more words to fewer."""
     if sizes is None:
         return "estimated parts:", "est."
-    brief = sizes.note.partition(":")[0]
-    return f"parts by {sizes.words}:", f"by {sizes.name} ({brief}):", f"{sizes.unit} ({brief}):", sizes.unit
+    return f"parts by {sizes.words}:", f"parts {_named(sizes)}:", f"parts by {sizes.name}:", sizes.unit
 
 
 class HeaderBar(Widget):
@@ -179,7 +191,18 @@ class HeaderBar(Widget):
             return []
         turns, requests = len(self._starts), len(self._recorded.tokens)
         lines = [
-            title_line(session, level.window, self._here, turns, requests, self._at, width, self._progress, self._read)
+            title_line(
+                session,
+                level.window,
+                self._here,
+                turns,
+                requests,
+                self._at,
+                width,
+                self._progress,
+                self._read,
+                _named(self._sizes, width),
+            )
         ]
         self._columns = range(0)
         if self._read is not None:

@@ -52,7 +52,8 @@ class Sizes:
     Attributes:
         ruler: which rule.
         name: what it is called: ``calibrated``, or the encoding of an exact tokenizer.
-        note: how good it is, in words: its error, or why it is not that of the model.
+        note: how good it is, in words: the error of the model with the most requests, or why typical factors are
+            used; of a tokenizer whether it is the model's own.
         blocks: tokens by block row; ``messages`` and ``sums`` likewise by message, and of all before each message.
         of_text: tokens of a text that is put in, as a summary is.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
@@ -178,7 +179,7 @@ def calibrated_sizes(facts: Facts, checkpoint: Callable[[], object] = lambda: No
         checkpoint,
         Ruler.CALIBRATED,
         "calibrated",
-        _calibration_note(facts, found),
+        calibration_words(max(found, key=lambda each: each.requests, default=None)),
         blocks,
         of_body,
         of_text,
@@ -219,19 +220,13 @@ def _factors_by_message(facts: Facts, factors: Mapping[str, Factors]) -> list[Fa
     return found + [mine] * (len(facts) - len(found))
 
 
-def _calibration_note(facts: Facts, found: list[Calibration]) -> str:
-    """How good the calibration is: of the model in use at the end."""
-    model = model_before(facts, len(facts))
-    return calibration_words(next((each for each in found if each.model == model), None))
-
-
 def calibration_words(calibration: Calibration | None) -> str:
     """How good a calibration is: its error, or why typical factors are used."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
         return f"typical factors: {calibration.why}"
-    return f"±{calibration.error.median:.1%}".replace("%", " %")
+    return f"±{max(calibration.error.median, 0.001):.1%}".replace("%", " %")
 
 
 # Exact

@@ -167,7 +167,7 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             assert (unit if unit == "o200k" else unit.split()[0]) in title
             told = str(screen.query_one(HeaderBar).render())
             assert (f"parts by {by}" if by else "estimated parts:") in told
-            assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "by"}[by] in told
+            assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows
         assert screen.view.ruler is Ruler.OWN
 

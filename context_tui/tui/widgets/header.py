@@ -68,7 +68,7 @@ def title_line(
     guessed = window_text(window, width)
     end: Run = ("at the end", "") if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
-    around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, point[0]) if text)
+    around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, ruler, point[0]) if text)
     if read is None:
         within = within_text(here, len(session), turns, width - around - 1)
     else:

@@ -39,6 +39,27 @@ def test_each_model_has_its_own(tmp_path: Path) -> None:
     assert first.usable and second.usable
 
 
+def test_a_kind_that_was_hardly_seen_is_taken_to_be_like_the_others(tmp_path: Path) -> None:
+    made = Provider(rate=1.5)
+    made.user("do it")
+    made.steps(20)
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors.text == pytest.approx(1.5 * PRIOR.text, rel=0.1), "no reply had a text"
+
+
+def test_what_comes_without_a_record_is_predicted_on_average(tmp_path: Path) -> None:
+    made = Provider(base=40_000)
+    made.user("do it")
+    for number in range(60):
+        made.steps(1)
+        made.step(size=400 + 700 * (number * 7 % 11))
+        made.context += 600 if number % 4 == 0 else 0
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors.unrecorded == pytest.approx(75, abs=15)
+    assert found.error is not None and found.error.median < 0.005
+    assert found.factors.result == pytest.approx(RATES["tool_result"], abs=0.05), "it is none of what the file holds"
+
+
 def test_clearing_without_a_record_is_no_error_of_the_calibration(tmp_path: Path) -> None:
     made = Provider(base=90_000)
     made.user("do it")

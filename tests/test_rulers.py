@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.cli.inspect import report_of
+from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import next_request, size_now
 from context_tui.errors import ExitCode, RulerError
 from context_tui.session.context import REMOVED, Body
@@ -89,6 +90,10 @@ def test_each_message_is_measured_by_the_model_that_first_had_it(tmp_path: Path)
     results = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT]
     first, second = ([sizes.blocks[r] / (facts.size[r] // 4) for r in part] for part in (results[:25], results[35:]))
     assert median(second) / median(first) == pytest.approx(1.5, abs=0.05)
+    calls = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE]
+    factors = sizes.calibrations[0].factors, sizes.calibrations[1].factors
+    for row, mine in zip(calls, [factors[0]] * 30 + [factors[1]] * 30, strict=True):
+        assert sizes.blocks[row] == round(facts.size[row] // 4 * mine.call + mine.each), "a reply is of its own request"
     assert not sizes.uniform and set(sizes.hidden) == {"claude-opus-4-5", "claude-fable-5"}
 
 
@@ -117,7 +122,7 @@ def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) 
     made.step(size=30_000)
     made.steps(30)
     made.clear(40_000, 30_000)
-    made.steps(10)
+    made.steps(50)
     session = made.recording.open(tmp_path)
     context, sizes = session.context_at(), calibrated_sizes(session.facts)
     assert len(context.replaced) == 2
@@ -125,6 +130,21 @@ def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) 
     freed = sum(sizes.blocks[row] - sizes.block(context, row) for row in context.replaced)
     assert freed == pytest.approx(70_000 // 4 * RATES["tool_result"], rel=0.03)
     assert sizes.hidden["claude-opus-4-5"] == pytest.approx(90_000, rel=0.01), "what was cleared is not missing"
+
+
+def test_thinking_that_was_dropped_is_not_missing_from_what_is_not_in_the_file(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.steps(12)
+    for _ in range(6):
+        made.step(size=800, thought=20_000)
+    made.context -= 60_000 // 4 * RATES["thinking"] + 120_000 // 4 * RATES["signature"]  # as the turn ends
+    made.user("go on")
+    made.steps(60)
+    session = made.recording.open(tmp_path)
+    (drop,) = session.drops
+    assert drop.explained_by == "dropped thinking"
+    assert calibrated_sizes(session.facts).hidden["claude-opus-4-5"] == pytest.approx(20_000, rel=0.1)
 
 
 def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
@@ -135,6 +155,10 @@ def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
     assert plan.changes and ruled.estimator == "calibrated" and own.estimator == "bytes/4"
     assert ruled.goes == pytest.approx(own.goes * RATES["tool_result"], rel=0.02)
     assert ruled.before == size_now(session.context_at(), sizes).tokens == pytest.approx(own.before, rel=0.01)
+    cleared = ct.plan(session, "koda-microcompact")
+    assert isinstance(cleared.changes, AlikeChanges) and cleared.changes
+    gone = sum(sizes.blocks[row] - sizes.of_body(row, each.body) for row, each in cleared.changes.items())
+    assert next_request(cleared, sizes=sizes).goes == gone
     cut = ct.plan(session, "manual", cut=21)
     assert next_request(cut, sizes=sizes).goes == sum(sizes.messages[:21])
     both = ct.plan(session, "manual", cut=21, clear=((2, 0), (30, 0)))

@@ -72,13 +72,19 @@ def test_clearing_without_a_record_is_no_error_of_the_calibration(tmp_path: Path
     assert found.error is not None and found.error.p95 < 0.01
 
 
-def test_too_few_requests_say_so_and_use_what_is_typical(tmp_path: Path) -> None:
-    made = Provider()
+def test_too_few_requests_say_so_and_what_is_used_instead(tmp_path: Path) -> None:
+    made = Provider(rate=1.4)
     made.user("do it")
     made.steps(LEAST_REQUESTS - 1)
     (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert not found.usable and found.factors is PRIOR and found.error is None
+    assert not found.usable and found.error is None and found.instead == "factors of few requests"
     assert found.why == "only 11 of its requests recorded a size; 12 are needed"
+    assert found.factors.result == pytest.approx(1.4 * RATES["tool_result"], rel=0.05), "nearer than what is typical"
+    made = Provider()
+    made.user("do it")
+    made.steps(3)
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors is PRIOR and found.instead == "typical factors"
 
 
 def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ def calibration_report(found: Calibration) -> dict[str, Any]:
         "error_bytes4": _errors(found.error_bytes4),
         "usable": found.usable,
         "why": found.why or None,
+        "instead": None if found.usable else found.instead,
     }
 
 
@@ -388,7 +389,7 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
     for each in calibration:
         if not each["usable"]:
             model = visible(each["model"] or "model unknown")
-            say(f"  not calibrated: {model}: {each['why']}; typical factors are used")
+            say(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
 
 
 def _factor(value: float | None, name: str) -> str:

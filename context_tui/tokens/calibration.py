@@ -37,7 +37,8 @@ class Calibration:
     Attributes:
         model: its name; empty where none is recorded.
         requests: how many of its requests recorded a size.
-        factors: recorded tokens per estimated token (``bytes/4``), from all of them; typical ones where not ``usable``.
+        factors: recorded tokens per estimated token (``bytes/4``), from all of them. Where not ``usable`` they are
+            typical ones, or fitted on requests that are too few to be tested, which lean on these.
         error: of sizes predicted by factors from the first half, over the second; None where that was not possible.
         error_bytes4: of the same sizes predicted by ``bytes/4``.
         usable: whether the factors can be relied on.
@@ -51,6 +52,11 @@ class Calibration:
     error_bytes4: Errors | None
     usable: bool
     why: str
+
+    @property
+    def instead(self) -> str:
+        """What is used where it is not usable, in words."""
+        return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
 def calibrations(facts: Facts) -> list[Calibration]:
@@ -75,7 +81,8 @@ def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
         why = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > GOOD:
         why = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    return Calibration(name, len(rows), factors if factors and not why else PRIOR, error, plain, not why, why)
+    known = factors if factors and (not why or len(rows) < LEAST_REQUESTS) else PRIOR
+    return Calibration(name, len(rows), known, error, plain, not why, why)
 
 
 def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | None, Errors | None]:

@@ -2,7 +2,7 @@
 
 - *own*: the estimator of the policies (``bytes/4``), which needs no table: see :mod:`context_tui.tokens.estimators`;
 - *calibrated*: recorded tokens per kind of content, by the fit of the model in use at each message; typical factors
-  where a model cannot be calibrated;
+  where a model cannot be fitted;
 - *exact*: a tokenizer that is handed in (:mod:`context_tui.tokenizers` loads one).
 
 A ruler other than the own one is a table, made once for a session: tokens of each block, rounded to the nearest
@@ -52,8 +52,8 @@ class Sizes:
     Attributes:
         ruler: which rule.
         name: what it is called: ``calibrated``, or the encoding of an exact tokenizer.
-        note: how good it is, in words: the error of the model with the most requests, or why typical factors are
-            used; of a tokenizer whether it is the model's own.
+        note: how good it is, in words: the error of the model with the most requests, or what is used
+            instead and why; of a tokenizer whether it is the model's own.
         blocks: tokens by block row; ``messages`` and ``sums`` likewise by message, and of all before each message.
         of_text: tokens of a text that is put in, as a summary is.
         system, tools: tokens of the system prompt and the tool schemas, as far as they are in the file.
@@ -221,11 +221,11 @@ def _factors_by_message(facts: Facts, factors: Mapping[str, Factors]) -> list[Fa
 
 
 def calibration_words(calibration: Calibration | None) -> str:
-    """How good a calibration is: its error, or why typical factors are used."""
+    """How good a calibration is: its error, or what is used instead and why."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
-        return f"typical factors: {calibration.why}"
+        return f"{calibration.instead}: {calibration.why}"
     return f"±{max(calibration.error.median, 0.001):.1%}".replace("%", " %")
 
 

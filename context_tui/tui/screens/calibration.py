@@ -44,7 +44,7 @@ def calibration_parts(sizes: Sizes) -> Iterator[Part]:
         if each.usable:
             yield Part(f"calibrated by {plural(each.factors.intervals, 'step')} from one request to the next")
         else:
-            yield Part(f"not calibrated: {each.why}; typical factors are used")
+            yield Part(f"not calibrated: {each.why}; {each.instead} are used")
         yield from _errors(each)
         yield from _factors(each.factors)
         hidden = sizes.hidden.get(each.model)

@@ -8,6 +8,7 @@ prediction begins again at the recorded size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -59,21 +60,26 @@ class Calibration:
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
-def calibrations(facts: Facts) -> list[Calibration]:
-    """One for each model of a session that recorded sizes, in order of first use."""
+def calibrations(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
+    """One for each model of a session that recorded sizes, in order of first use.
+
+    Args:
+        checkpoint: called at every request; it may raise to stop.
+    """
     find_drops(facts)
     rows: dict[int, list[int]] = {}
     for row, model in enumerate(facts.request_model):
+        checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibration(facts, model, found) for model, found in rows.items()]
+    return [_calibration(facts, model, found, checkpoint) for model, found in rows.items()]
 
 
-def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
+def _calibration(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
     factors, half = fit(facts, rows[-1] + 1), len(rows) // 2
     tested = fit(facts, rows[half - 1] + 1) if len(rows) >= LEAST_REQUESTS else None
-    error, plain = _errors(facts, rows[half:], tested) if tested else (None, None)
+    error, plain = _errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
     why = ""
     if len(rows) < LEAST_REQUESTS:
         why = f"only {len(rows)} of its requests recorded a size; {LEAST_REQUESTS} are needed"
@@ -85,12 +91,15 @@ def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
     return Calibration(name, len(rows), known, error, plain, not why, why)
 
 
-def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | None, Errors | None]:
+def _errors(
+    facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
+) -> tuple[Errors | None, Errors | None]:
     """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1
     for row in rows:
+        checkpoint()
         recorded = facts.requests[row].context
         interval = interval_at(facts, row) if last == row - 1 else None
         last = row

@@ -144,8 +144,7 @@ def calibrated_sizes(facts: Facts, checkpoint: Callable[[], object] = lambda: No
     Args:
         checkpoint: called at every message; it may raise to stop.
     """
-    found = calibrations(facts)
-    checkpoint()
+    found = calibrations(facts, checkpoint)
     factors = {each.model: each.factors for each in found}
     by_message = _factors_by_message(facts, factors)
     replies = frozenset(facts.request_message)

@@ -311,7 +311,10 @@ def _sizes(
     calibrations: tuple[Calibration, ...] = (),
     uniform: bool = True,
 ) -> Sizes:
-    messages = array("l", (sum(map(blocks.__getitem__, facts.blocks_of(message))) for message in range(len(facts))))
+    messages = array("l")
+    for message in range(len(facts)):
+        checkpoint()
+        messages.append(sum(map(blocks.__getitem__, facts.blocks_of(message))))
     sums = array("q", accumulate(messages, initial=0))
     made = Sizes(ruler, name, note, blocks, messages, sums, of_body, of_text, system, tools, calibrations, uniform)
     object.__setattr__(made, "hidden", _hidden(facts, made, checkpoint))
@@ -330,6 +333,7 @@ def _hidden(facts: Facts, sizes: Sizes, checkpoint: Callable[[], object]) -> dic
     running = RunningSizes(facts, checkpoint, sizes.messages, freed)
     drop, begun = next(drops, None), -1
     for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
+        checkpoint()
         recorded = facts.requests[row].context
         epoch = epoch_at(facts, reply)
         if epoch.message != begun:

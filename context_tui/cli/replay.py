@@ -315,7 +315,8 @@ def _ruler(recording: Recording) -> str:
         return "sizes are estimated: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
     if not usable:
-        return f"{words} (not calibrated on this session: typical factors are used)"
+        instead = max(recording.calibrations, key=lambda each: each.requests).instead
+        return f"{words} (not calibrated on this session: {instead} are used)"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
     return f"{words} (median error {errors})"
 

@@ -287,15 +287,17 @@ def _without_code(text: str) -> str:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text: lines that go on are joined, items of a list stand for themselves."""
+    """The sentences of a text: lines that go on are joined, headings and items of a list stand for themselves."""
     open_lines: list[str] = []
+    heading = False
     for line in [*text.splitlines(), ""]:
         item = _ITEM.match(line)
-        if (item or not line.strip()) and open_lines:
+        if (item or heading or not line.strip()) and open_lines:
             yield from (part for part in _END.split(" ".join(open_lines)) if part)
             open_lines = []
         if rest := line[item.end() if item else 0 :].strip():
             open_lines.append(rest)
+        heading = item is not None and "#" in item[0]
     yield from (part for part in _END.split(" ".join(open_lines)) if part)
 
 
@@ -304,8 +306,8 @@ _STOP = frozenset(
     "the and for with that this these those from into onto about over are was were been being has have had will would"
     " could should shall may might can cannot can't must mustn't never always only please make sure ensure keep avoid"
     " prefer required allowed forbidden not don't doesn't didn't isn't aren't won't does did its it's you your our"
-    " their they them then than when where which what who how why all any each some also just very too but nor yet there here"
-    " need needs like want least most more".split()
+    " their they them then than when where which what who how why all any each some also just very too but nor yet"
+    " there here need needs like want least most more".split()
 )
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from context_tui import summarizing
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.comparing import Contender, carried_on, compare, contender, head_facts, points_of
@@ -240,10 +241,8 @@ def test_points_with_nothing_to_summarise_are_passed_over_or_skipped() -> None:
 
 
 def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    from context_tui import comparing
-
     asked = list[str]()
-    real = comparing.write_blocking
+    real = summarizing.write_blocking
 
     def second_is_interrupted(*args: Any) -> Any:
         asked.append("")
@@ -251,7 +250,7 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr(comparing, "write_blocking", second_is_interrupted)
+    monkeypatch.setattr("context_tui.comparing.write_blocking", second_is_interrupted)
     found = compare(from_messages(history()), planner(), EXTRACTS)
     assert found.interrupted
     assert [len(run.rounds) for run in found.runs] == [1, 0]

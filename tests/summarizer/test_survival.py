@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from context_tui.summarizer.facts import Fact, FactKind, facts_of, pieces_of
 from context_tui.summarizer.survival import Told
 
-HISTORY = [
+HISTORY: list[dict[str, Any]] = [
     {"type": "text", "text": "Never change the wire format of the exporter. You must run the linter before a commit."},
     {
         "type": "text",
@@ -94,7 +96,10 @@ def test_nothing_survives_in_nothing_and_all_in_the_history_itself() -> None:
 @given(st.text(alphabet="ab _/.-*\n0123,:%'\"`sS[]()", max_size=80))
 def test_a_text_has_every_fact_that_it_is_the_history_of(text: str) -> None:
     """What is found in a text is also found again in it, and more text around it takes nothing away."""
-    blocks = [{"type": "text", "text": text}, {"type": "tool_result", "is_error": True, "content": text}]
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": text},
+        {"type": "tool_result", "is_error": True, "content": text},
+    ]
     facts = facts_of(pieces_of((place, 0, "user", block, False) for place, block in enumerate(blocks)))
     for summary in (text, f"## Goal\n\n{text}\n\n- more"):
         told = Told(summary)

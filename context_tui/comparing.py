@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
+from typing import NamedTuple
 
 from context_tui.compaction.apply import apply, order_after
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.session.facts import Kind, MessageFlag, Role
+from context_tui.price.rates import rates_of
+from context_tui.session.facts import Kind, MessageFlag, Role, Usage
 from context_tui.session.session import Message, Session
 from context_tui.summarizer.facts import Fact, facts_of, pieces_of
 from context_tui.summarizer.reply import Summary
@@ -139,6 +141,17 @@ def ask(head: list[Message], previous: str | None) -> list[Message]:
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
 
 
+class Cost(NamedTuple):
+    """What a summary cost in US dollars, by the list price of its model, told by ``source`` on ``date`` (ISO).
+
+    Both are empty for an extract, which costs nothing.
+    """
+
+    usd: float
+    date: str = ""
+    source: str = ""
+
+
 @dataclass(frozen=True)
 class Round:
     """One compaction by one summarizer.
@@ -152,7 +165,7 @@ class Round:
         skipped: why there was nothing to summarise; the summary before it stands.
         checks: the checks of the summary.
         survivals: by fact of the first head.
-        cost: in US dollars; None: unknown.
+        cost: what it cost; None: unknown.
     """
 
     at: int
@@ -163,7 +176,7 @@ class Round:
     skipped: str = ""
     checks: tuple[Check, ...] = ()
     survivals: tuple[Survival, ...] = ()
-    cost: float | None = None
+    cost: Cost | None = None
 
     @property
     def kept(self) -> int:
@@ -385,9 +398,19 @@ def _written(run: Run, prepared: Prepared, at: int, messages: int, facts: Sequen
     )
 
 
-def cost_of(summary: Summary) -> float | None:
-    """US dollars that a summary cost; None: unknown, as the price of its model is. An extract costs nothing."""
-    return None if summary.model else 0.0
+def cost_of(summary: Summary) -> Cost | None:
+    """What a summary cost by the tokens that were reported; None: unknown, as those or the price of its model are.
+
+    Tokens written to a prompt cache count as living for 5 minutes: nothing else is asked for.
+    """
+    if not summary.model:
+        return Cost(0.0)
+    rates, used = rates_of(summary.model), summary.usage
+    if rates is None or used.output_tokens is None or not used.context_tokens:
+        return None
+    here = rates.of(used.context_tokens)
+    prompt = Usage(used.input_tokens or 0, used.cache_read_tokens or 0, used.cache_write_tokens or 0)
+    return Cost(here.prompt(prompt) + here.output * used.output_tokens, rates.date, rates.source)
 
 
 def _again(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:

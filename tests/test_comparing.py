@@ -10,13 +10,14 @@ import pytest
 from context_tui import summarizing
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
-from context_tui.comparing import Contender, carried_on, compare, contender, head_facts, points_of
+from context_tui.comparing import Contender, Cost, carried_on, compare, contender, cost_of, head_facts, points_of
 from context_tui.errors import PlanError, SummarizerError
 from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.sizes import tokens_of_bytes
+from context_tui.summarizer.reply import Summary, Usage
 from context_tui.summarizing import prepare
 
 
@@ -106,7 +107,7 @@ def test_all_get_the_same_head_and_its_facts_are_looked_for_in_each() -> None:
     for fact, kept in zip(found.facts, large.survivals, strict=True):
         assert fact.message in head
         assert kept.kept == (kept.evidence in " ".join((large.summary.text if large.summary else "").split()))
-    assert (large.cost, large.error, large.request_tokens) == (0.0, "", 0)
+    assert (large.cost, large.error, large.request_tokens) == (Cost(0.0), "", 0)
 
 
 def test_what_a_policy_cuts_before_it_asks_is_told() -> None:
@@ -254,6 +255,23 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
     found = compare(from_messages(history()), planner(), EXTRACTS)
     assert found.interrupted
     assert [len(run.rounds) for run in found.runs] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "usd"),
+    [
+        ("claude-haiku-4-5-20251001", Usage(1_000_000, None, None, 0), 1.0),
+        ("claude-haiku-4-5", Usage(0, 1_000_000, 1_000_000, 1_000_000), 0.1 + 1.25 + 5.0),
+        ("claude-haiku-4-5", Usage(100, None, None, None), None),
+        ("claude-haiku-4-5", Usage(None, None, None, 10), None),
+        ("any", Usage(100, None, None, 10), None),
+    ],
+)
+def test_a_summary_costs_what_its_tokens_cost_where_that_is_known(model: str, usage: Usage, usd: float | None) -> None:
+    cost = cost_of(Summary("text", model, usage, "", 1.0))
+    assert (cost is None) == (usd is None)
+    assert cost is None or (cost.usd == pytest.approx(usd) and cost.date and cost.source)
+    assert cost_of(Summary("text", "", Usage(), "", 0.0)) == Cost(0.0)
 
 
 def test_a_session_is_left_as_it_was() -> None:

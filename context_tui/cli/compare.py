@@ -167,11 +167,12 @@ def report_of(session: Session, found: Comparison) -> dict[str, Any]:
     ``facts [{kind, text, message, block, voice, messages, quote, looked_for, need, shown}]`` (``shown``: whether what a
     model is sent has it; a policy may cut results first), and
     ``summarizers [{name, spec, kind, model, host, rounds}]`` with, for each round,
-    ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, tokens {estimated, output, input},
-    stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence, again}]}``. Facts of a
+    ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
+    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence, again}]}``. Facts of a
     round stand in the order of ``facts``; ``again``: whether a message behind the first head has it too. Tokens
     ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
-    ``cost`` is in US dollars, null where unknown.
+    ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
+    number of tokens is unknown; ``price {date, source}`` is where that is from.
     """
     plan, head = found.plan, found.plan.head_messages
     return {
@@ -233,7 +234,8 @@ def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict
         "model": (summary.model or None) if summary else None,
         "text": summary.text if summary else None,
         "seconds": round(summary.seconds, 3) if summary else None,
-        "cost": made.cost,
+        "cost": round(made.cost.usd, 6) if made.cost else None,
+        "price": {"date": made.cost.date, "source": made.cost.source} if made.cost and made.cost.date else None,
         "tokens": {
             "estimated": estimated(made),
             "output": usage.output_tokens if usage else None,
@@ -277,6 +279,8 @@ def show(session: Session, found: Comparison) -> None:
     table("facts of the head that survive", ("kind", "facts", "shown to a model", *names), _kinds(found))
     heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
     table("summaries", heads, [_summary_row(made) for made in found.runs if made.rounds])
+    if dates := {each.cost.date for made in found.runs for each in made.rounds if each.cost and each.cost.date}:
+        say(f"  cost by the list price of the model that answered, as of {min(dates)}")
     if len(found.points) > 1:
         table(
             f"of the {len(found.facts):,} facts of the first head, after each compaction",
@@ -310,7 +314,7 @@ def _summary_row(made: Run) -> tuple[object, ...]:
     if summary is None:
         return made.name, "failed", "", "", "", ""
     reported = summary.usage.output_tokens if summary.model else ""
-    cost = "unknown" if first.cost is None else f"${first.cost:.4f}" if first.cost else "none"
+    cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
     failed = ", ".join(each.name for each in first.checks if not each.ok)
     return made.name, estimated(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
 

@@ -7,7 +7,7 @@ Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.sur
 - ``path``: a file or an absolute folder that is in what somebody said or in the arguments of a call, or in the results
   of at least two messages. ``src/a.py`` and ``/home/x/src/a.py`` are one where only one such file is there.
 - ``identifier``: a name with an underscore or a capital inside it, in the arguments of a call or in two messages.
-- ``error``: of each failed result the line that says why, and of each other result the last line that an exception
+- ``error``: of each failed result the sentence that says why, and of each other result the last line that an exception
   wrote. Places in files are no part of what it says.
 - ``number``: in what a person or the assistant said, above 1 with a unit, or of four digits, or with a decimal point;
   and the hexadecimal name of a commit or the like.
@@ -359,7 +359,8 @@ def _errors(piece: Piece) -> Iterator[_Found]:
         line = match[1]
     if piece.voice is Voice.FAILED and not line:
         line = _telling(_TAG.sub("", piece.text))
-    line = " ".join(line[:_ERROR_LENGTH].split())
+    said = list(sentences(" ".join(line[:_ERROR_LENGTH].split())))
+    line = next((sentence for sentence in said if _WHY.search(sentence)), said[0] if said else "")
     key = words(_PLACE.sub(" ", _blanked(line, PATH)))
     if len(key) > 1 and not line.startswith(_REFUSED) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)

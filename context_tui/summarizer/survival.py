@@ -52,7 +52,7 @@ class Told:
                 self._having.setdefault(word, []).append(number)
         self._paths: dict[str, dict[tuple[str, ...], int]] = {}
         for match in _PATHLIKE.finditer(text):
-            if parts := path_parts(match[0].rstrip(".+~@-")):
+            if parts := path_parts(match[0].rstrip(".")):
                 self._paths.setdefault(parts[-1], {}).setdefault(parts, match.start())
         self._names: dict[str, int] = {}
         for match in _IDENTIFIER.finditer(text):

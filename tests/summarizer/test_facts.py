@@ -122,9 +122,9 @@ def test_identifiers_are_names_in_calls_or_in_two_messages() -> None:
     ("result", "failed", "line"),
     [
         (
-            "Exit code 1\n+ make\nmake: *** No rule to make target 'lint'. Stop: not found\nbye",
+            "Exit code 1\n+ make\nmake: *** No rule to make target 'lint': not found\nbye",
             True,
-            "make: *** No rule to make target 'lint'. Stop: not found",
+            "make: *** No rule to make target 'lint': not found",
         ),
         (
             "Traceback (most recent call last):\n  File x\nValueError: bad magic number",
@@ -142,6 +142,7 @@ def test_identifiers_are_names_in_calls_or_in_two_messages() -> None:
             "String to replace not found in file.",
         ),
         ("1 passed\nlint warnings here\nmore\nand more", True, ""),
+        ("It ended. The server refused the connection. Bye.", True, "The server refused the connection."),
         ("an error is told here", False, ""),
         ("The user doesn't want to proceed with this tool use.", True, ""),
         ("[Old tool result content cleared]", True, ""),

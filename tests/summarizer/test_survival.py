@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_tui.summarizer.facts import Fact, FactKind, facts_of, pieces_of
@@ -93,6 +93,7 @@ def test_nothing_survives_in_nothing_and_all_in_the_history_itself() -> None:
     assert {each.kind for each in FACTS} == set(FactKind)
 
 
+@settings(max_examples=300)
 @given(st.text(alphabet="ab _/.-*\n0123,:%'\"`sS[]()", max_size=80))
 def test_a_text_has_every_fact_that_it_is_the_history_of(text: str) -> None:
     """What is found in a text is also found again in it, and more text around it takes nothing away."""

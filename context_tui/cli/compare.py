@@ -168,7 +168,8 @@ def report_of(session: Session, found: Comparison) -> dict[str, Any]:
     model is sent has it; a policy may cut results first), and
     ``summarizers [{name, spec, kind, model, host, rounds}]`` with, for each round,
     ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
-    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence, again}]}``. Facts of a
+    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
+    again}]}``. Facts of a
     round stand in the order of ``facts``; ``again``: whether a message behind the first head has it too. Tokens
     ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
     ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the

@@ -361,7 +361,7 @@ def _errors(piece: Piece) -> Iterator[_Found]:
         line = _telling(_TAG.sub("", piece.text))
     said = list(sentences(" ".join(line[:_ERROR_LENGTH].split())))
     line = next((sentence for sentence in said if _WHY.search(sentence)), said[0] if said else "")
-    key = words(_PLACE.sub(" ", _blanked(line, PATH)))
+    key = words(_PLACE.sub(" ", blanked(line, PATH)))
     if len(key) > 1 and not line.startswith(_REFUSED) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
 
@@ -374,17 +374,18 @@ def _telling(text: str) -> str:
 
 # Paths
 
+_CUT = ("*", "…", "$", "}")  # behind these stands a part of a path
 _ELSEWHERE = ("/dev/", "/proc/", "/usr/bin/", "/bin/")
 
 
 def _paths(piece: Piece) -> Iterator[_Found]:
-    for match in PATH.finditer(_blanked(piece.text, URL)):
-        path = match[0].rstrip(".")
-        if not path.startswith(_ELSEWHERE):
+    for match in PATH.finditer(blanked(piece.text, URL)):
+        path, before = match[0].rstrip("."), piece.text[max(match.start() - 1, 0) : match.start()]
+        if before not in _CUT and not path.startswith(_ELSEWHERE) and path_parts(path):
             yield path_parts(path), path, match.start()
 
 
-def _blanked(text: str, *patterns: re.Pattern[str]) -> str:
+def blanked(text: str, *patterns: re.Pattern[str]) -> str:
     """The text with blanks for what matches, so that places stay what they are."""
     for pattern in patterns:
         text = pattern.sub(lambda match: " " * len(match[0]), text)
@@ -393,7 +394,12 @@ def _blanked(text: str, *patterns: re.Pattern[str]) -> str:
 
 def path_parts(path: str) -> tuple[str, ...]:
     """The folders and the name of a path, without what it begins at."""
-    return tuple(part for part in path.split("/") if part not in ("", ".", "~"))
+    return tuple(part for part in path.split("/") if part not in ("", ".", "...", "~"))
+
+
+def is_folder(parts: tuple[str, ...]) -> bool:
+    """Whether a path seems to be a folder: its last part has no ending."""
+    return "." not in parts[-1][1:]
 
 
 def _merged(paths: dict[Any, _Seen]) -> dict[Any, _Seen]:
@@ -419,13 +425,15 @@ def _merged(paths: dict[Any, _Seen]) -> dict[Any, _Seen]:
 
 
 def _needs(paths: dict[Any, _Seen]) -> dict[Any, int]:
-    """How many of the last parts of each path only that one ends with."""
+    """How many of the last parts of each path only that one ends with; of a folder two, as its name is any word."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
         for length in range(1, len(parts) + 1):
             ends[parts[-length:]] = ends.get(parts[-length:], 0) + 1
     return {
-        parts: next((length for length in range(1, len(parts)) if ends[parts[-length:]] == 1), len(parts))
+        parts: next(
+            (length for length in range(1 + is_folder(parts), len(parts)) if ends[parts[-length:]] == 1), len(parts)
+        )
         for parts in paths
     }
 
@@ -442,7 +450,7 @@ _BRANDS = frozenset({"JavaScript", "TypeScript", "GitHub", "GitLab", "PyPI", "ma
 
 def _names(piece: Piece) -> Iterator[_Found]:
     found: dict[str, int] = {}
-    for match in _NAME.finditer(_blanked(piece.text, URL, PATH)):
+    for match in _NAME.finditer(blanked(piece.text, URL, PATH)):
         found.setdefault(match[0], match.start())
     for name, at in found.items():
         if name not in _BRANDS and not _NO_NAME.fullmatch(name):
@@ -504,7 +512,7 @@ def exact(digits: str) -> bool:
 def _numbers(piece: Piece) -> Iterator[_Found]:
     if piece.voice not in _SAID:
         return
-    for digits, unit, text, at in numbers_in(_blanked(piece.text, URL)):
+    for digits, unit, text, at in numbers_in(blanked(piece.text, URL)):
         if (unit and digits not in ("0", "1")) or (exact(digits) and not _YEAR.fullmatch(digits)):
             yield (digits, unit), text, at
 

@@ -1,7 +1,8 @@
 """Whether a fact is still there in a summary, and the words that prove it, or the lack of them.
 
-- A path: a path in the summary that ends as it does. As many of its last parts have to be there as tell it from the
-  other paths of the history, so at least the name of the file, and all that both have must be the same.
+- A path: a path in the summary that ends as it does, or is below it. As many of its last parts have to be there as tell
+  it from the other paths of the history, so at least the name of the file (of a folder two parts), and all that both
+  have must be the same.
 - An identifier: as a whole word, capitals as they are.
 - A number: the same digits, whatever separates thousands; of a short one the same unit too. Of a hexadecimal name its
   first seven digits.
@@ -20,6 +21,7 @@ from typing import NamedTuple
 from context_tui.summarizer.facts import (
     Fact,
     FactKind,
+    blanked,
     exact,
     negated,
     numbers_in,
@@ -28,7 +30,9 @@ from context_tui.summarizer.facts import (
     sentences,
     words,
 )
+from context_tui.summarizer.summary_checks import URL
 
+_DEEPEST = 40  # parts of a path that are looked at, from its end
 _PATHLIKE = re.compile(r"[\w.@+~/-]+")
 _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
@@ -51,9 +55,10 @@ class Told:
             for word in words(sentence):
                 self._having.setdefault(word, []).append(number)
         self._paths: dict[str, dict[tuple[str, ...], int]] = {}
-        for match in _PATHLIKE.finditer(text):
-            if parts := path_parts(match[0].rstrip(".")):
-                self._paths.setdefault(parts[-1], {}).setdefault(parts, match.start())
+        for match in _PATHLIKE.finditer(blanked(text, URL)):
+            parts = path_parts(match[0].rstrip("."))[-_DEEPEST:]
+            for length in range(len(parts), 0, -1):  # and the folders that it is in
+                self._paths.setdefault(parts[length - 1], {}).setdefault(parts[:length], match.start())
         self._names: dict[str, int] = {}
         for match in _IDENTIFIER.finditer(text):
             self._names.setdefault(match[0], match.start())

@@ -86,7 +86,7 @@ def test_paths_of_speech_and_calls_count_those_of_results_when_in_two() -> None:
         called("Bash", command="pytest tests/test_export.py"),
         answered(listing),
         answered("b/other.py: 3 lines", at=40),
-        said("See https://example.com/docs/guide.html and /dev/null"),
+        said("See https://example.com/docs/guide.html and /dev/null, and all *_test.go or ${x}/b.py"),
     )
     assert paths == ["src/export.py", "tests/test_export.py", "b/other.py"]
 

@@ -17,7 +17,7 @@ HISTORY: list[dict[str, Any]] = [
         "type": "text",
         "text": "See src/app/export.py, lib/init.py and src/init.py. Wait 30 seconds; port 8080; 1,200 rows.",
     },
-    {"type": "text", "text": "It is in commit 36ff9a9c2b."},
+    {"type": "text", "text": "It is in commit 36ff9a9c2b, below /srv/web/static/img, not in .../deep/pages/main.css"},
     {"type": "tool_use", "id": "c", "name": "Edit", "input": {"new_string": "def run_export(): ..."}},
     {
         "type": "tool_result",
@@ -45,6 +45,11 @@ def fact(text: str) -> Fact:
         ("src/app/export.py", "changed the exporter", False),
         ("lib/init.py", "lib/init.py is new", True),
         ("lib/init.py", "init.py is new", False),  # which one?
+        ("/srv/web/static/img", "pictures in static/img", True),
+        ("/srv/web/static/img", "web/static/img/logo.png is new", True),
+        ("/srv/web/static/img", "img/logo.png and an img", False),
+        ("/srv/web/static/img", "see https://static/img/", False),
+        ("main.css", "- frontend/deep/pages/main.css: blue", True),
         ("run_export", "`run_export()` retries", True),
         ("run_export", "run_exports and Run_Export", False),
         ("30 seconds", "it waits 30s", True),

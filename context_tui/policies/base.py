@@ -66,6 +66,8 @@ class Policy(Protocol):
         needs_trigger: whether its plan is empty where the trigger does not fire.
         nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
         marked: whether its parameters name messages, so that they mean nothing in another session.
+        source: where its rule is described, and ``version`` of what; empty where it is a rule of nobody's runtime.
+        limits: what it cannot say of its runtime, a sentence each.
     """
 
     name: ClassVar[str]
@@ -77,6 +79,9 @@ class Policy(Protocol):
     needs_trigger: ClassVar[bool]
     nests: ClassVar[str]
     marked: ClassVar[bool]
+    source: ClassVar[str]
+    version: ClassVar[str]
+    limits: ClassVar[tuple[str, ...]]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
@@ -104,6 +109,12 @@ class Policy(Protocol):
     def runs(self, params: Any) -> Sequence[str]:
         """Names of the policies that it runs, where it runs others."""
 
+    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """The policies that it is made of with their parameters, in the order in which they run; none: just itself."""
+
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """Whether its firing at this moment starts a summary in the background, which takes its place later."""
+
 
 class BasePolicy:
     """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
@@ -113,6 +124,9 @@ class BasePolicy:
     needs_trigger: ClassVar[bool] = False
     nests: ClassVar[str] = ""
     marked: ClassVar[bool] = False
+    source: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    limits: ClassVar[tuple[str, ...]] = ()
 
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
@@ -141,6 +155,14 @@ class BasePolicy:
     def runs(self, params: Any) -> Sequence[str]:
         """It runs no others."""
         return ()
+
+    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """It is made of no others."""
+        return []
+
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """What it does is done before the call goes out."""
+        return False
 
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

@@ -113,6 +113,10 @@ class DefectCompact(BasePolicy):
         what = f"{share_of_window(state, params.compact_soft_ratio)} (in the background)"
         return believed_trigger(state, soft, what)
 
+    def background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
+        """Below the share at which it must compact, the summary is written while the agent goes on."""
+        return state.believed < self.hard(state, params) and self.trigger(state, params).fires
+
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
         sums, trigger = measured(context), self.trigger(state, params)
         budget = tail_budget(self.hard(state, params))

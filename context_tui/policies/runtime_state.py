@@ -20,8 +20,8 @@ class RuntimeState:
     ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
     cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``firing_only`` that,
     of several policies, only those run that fire, where one does; ``rewritten`` that a policy before this one has
-    cleared something, so that ``believed`` is an estimate of what it left; ``estimated`` are tokens of the whole context
-    by ``bytes/4``, ``messages`` and ``results`` how many messages and tool results it has.
+    cleared something, so that ``believed`` is an estimate of what it left; ``estimated`` are tokens (``bytes/4``) of
+    the whole context, ``messages`` and ``results`` how many messages and tool results it has.
     """
 
     at: int

@@ -79,7 +79,7 @@ class Composed(BasePolicy):
             if isinstance(rule, Borrowed):
                 made.append(self._borrowed[number])
                 continue
-            name = rule.name or f"{self.spec.name}-{rule.action}"
+            name = f"{self.spec.name}-{rule.name or rule.action}"
             made.append(composed(self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})))
         return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -219,18 +219,35 @@ def policy_named(name: str) -> Policy:
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
-def shown(chosen: str = "") -> list[str]:
-    """The names of the policies that keys choose and that are planned side by side: all but the presets, of which only
-    the *chosen* one stands behind the others.
-    """
-    names = [name for name in POLICIES if name not in PRESETS]
-    return [*names, chosen] if chosen in PRESETS else names
+class Shown(Mapping[str, Policy]):
+    """Of the policies those that keys choose and that are planned side by side: all but the presets."""
+
+    def __getitem__(self, name: str) -> Policy:
+        if name in PRESETS:
+            raise KeyError(name)
+        return POLICIES[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in POLICIES if name not in PRESETS)
+
+    def __len__(self) -> int:
+        return len(POLICIES) - len(PRESETS)
+
+    def __contains__(self, name: object) -> bool:
+        return name not in PRESETS and name in POLICIES
+
+    def and_chosen(self, name: str) -> list[str]:
+        """Their names, and behind them that of a policy that was chosen and is none of them."""
+        return [*self] if name in self or name not in POLICIES else [*self, name]
+
+
+SHOWN = Shown()
 
 
 def runtimes() -> dict[str, Policy]:
     """The runtimes whose policies are shown, each with one of these, which says what size it believes."""
     found: dict[str, Policy] = {}
-    for policy in (POLICIES[name] for name in shown()):
+    for policy in SHOWN.values():
         if policy.runtime:
             found.setdefault(policy.runtime, policy)
     return found

@@ -40,6 +40,11 @@ def used(*bodies: Any, tool: str = "Read", **arguments: Any) -> list[Message]:
     return [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
 
 
+def rounds(number: int, size: int, tool: str = "Read") -> list[Message]:
+    """So many calls, each with a result of so many characters: two messages each."""
+    return [message for _ in range(number) for message in used("x" * size, tool=tool)]
+
+
 def told(*parts: list[Message]) -> Session:
     """A session of these messages, in which nothing is recorded."""
     return ct.from_messages([message for part in parts for message in part])
@@ -106,3 +111,18 @@ def roles(messages: list[Message]) -> list[str]:
 def left_by(session: Session, plan: Plan) -> list[Message]:
     """The history after *plan*, with :data:`SUMMARY` where it wants one."""
     return ct.apply(session, plan, summary=SUMMARY).to_messages()
+
+
+def checked_range(session: Session, plan: Plan, boundary: int) -> list[Message]:
+    """What is left by a plan that puts a summary in place of all messages before *boundary*: the tail is as it was."""
+    assert plan.boundary == boundary and messages_gone(plan) == list(range(boundary))
+    left = left_by(session, plan)
+    before = session.to_messages()
+    kept = len(before) - boundary
+    assert kept == 0 or any(left[at : at + kept] == before[boundary:] for at in range(len(left)))
+    return left
+
+
+def fires(session: Session, policy: str, window: int | None = None) -> bool:
+    """Whether the trigger of a policy holds at the end of a session."""
+    return ct.plan(session, policy, window=window).trigger.fires

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
+from context_tui.compaction.tool_pairing import compare
 from context_tui.session.session import Session
 from tests.formats.recordings import Recording, text
 from tests.worked_examples import (
@@ -34,6 +35,29 @@ from tests.worked_examples import (
 
 OLD_RESULT = "[Old tool result content cleared]"
 """What koda, Claude Code and opencode put in place of a result."""
+
+
+NAMES = (
+    "none defect koda agent-sdk claude-code-auto claude-code-micro anthropic-clear-tool-uses anthropic-compact codex "
+    "opencode-prune opencode-compact gemini-compress gemini-masking langchain-clear langchain-summarize deepagents "
+    "openhands-masking openhands-condenser swe-agent-last-n cline roo-condense roo-truncate goose pi letta hermes aider"
+).split()
+"""Every one that there is, besides the seven older policies."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_parts_no_call_from_its_result(name: str) -> None:
+    """At any point of a session with parallel calls. koda parts them by its own account, and drops the halves when it
+    loads them; Aider has no tools.
+    """
+    turns = [part for _ in range(6) for part in (typed(), used("x" * 9_000, "y" * 90_000), rounds(3, 40_000), spoke())]
+    session = told(*turns)
+    for at in (0, 3, 9, 10, 13, 15, 21, 29, 33, 40, 41, 57, 59, 60):  # none between a call and its result
+        plan = ct.plan(session, name, at=at, window=200_000, idle_seconds=3_600)
+        before = session.messages_of(plan.context)
+        after = left_by(session, plan) if plan.changed else before
+        assert name in ("koda", "aider") or compare(before, after)[1] == [], at
+        assert plan.changed == bool(plan.edits) != bool(plan.reason), at
 
 
 # -- when they act, by what is recorded

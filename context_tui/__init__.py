@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
     from context_tui.formats.opening import open_session, sessions_in
     from context_tui.policies.planning import plan
+    from context_tui.replay.walk import replay
     from context_tui.session.memory import from_messages
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "from_messages",
     "open_session",
     "plan",
+    "replay",
     "sessions_in",
     "tokens",
 ]
@@ -45,6 +47,7 @@ _WHERE = {
     "from_messages": "session.memory",
     "open_session": "formats.opening",
     "plan": "policies.planning",
+    "replay": "replay.walk",
     "sessions_in": "formats.opening",
 }
 

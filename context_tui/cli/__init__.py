@@ -17,6 +17,7 @@ COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
     "plan": "what a policy would do to a session",
     "apply": "apply a policy and write the result to a new file",
+    "replay": "what policies would have done along a session",
     "policies": "the policies and their parameters",
     "formats": "the session formats that can be read and written",
     "demo": "the inspector on a sample session",

@@ -106,7 +106,7 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         ],
         "diagnosis": parts.diagnosis,
         "fit": _fit(fit) if fit else None,
-        "calibration": [_calibration(each) for each in calibrations(facts)],
+        "calibration": [calibration_report(each) for each in calibrations(facts)],
     }
     if timeline:
         report["timeline"] = timeline_of(session, frozenset(context.order))
@@ -124,7 +124,7 @@ def _fit(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _calibration(found: Calibration) -> dict[str, Any]:
+def calibration_report(found: Calibration) -> dict[str, Any]:
     """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
     factors = asdict(found.factors)
     return {

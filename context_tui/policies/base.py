@@ -68,6 +68,8 @@ class Policy(Protocol):
         marked: whether its parameters name messages, so that they mean nothing in another session.
         source: where its rule is described, and ``version`` of what; empty where it is a rule of nobody's runtime.
         limits: what it cannot say of its runtime, a sentence each.
+        waits_for: the flag (``MessageFlag``) of messages that make a plan change something which changed nothing before
+            one of them was appended; 0 where any message may.
     """
 
     name: ClassVar[str]
@@ -82,6 +84,7 @@ class Policy(Protocol):
     source: ClassVar[str]
     version: ClassVar[str]
     limits: ClassVar[tuple[str, ...]]
+    waits_for: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
@@ -103,6 +106,9 @@ class Policy(Protocol):
     def believed(self, state: RuntimeState) -> Belief | None:
         """What its runtime takes the context's size to be; None where it looks at none."""
 
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """Whether it writes its summary in the background where it fires now, while calls go on."""
+
     def hint(self, context: Context) -> str:
         """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
 
@@ -111,9 +117,6 @@ class Policy(Protocol):
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """The policies that it is made of with their parameters, in the order in which they run; none: just itself."""
-
-    def background(self, state: RuntimeState, params: Any) -> bool:
-        """Whether its firing at this moment starts a summary in the background, which takes its place later."""
 
 
 class BasePolicy:
@@ -127,6 +130,7 @@ class BasePolicy:
     source: ClassVar[str] = ""
     version: ClassVar[str] = ""
     limits: ClassVar[tuple[str, ...]] = ()
+    waits_for: ClassVar[int] = 0
 
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
@@ -148,6 +152,10 @@ class BasePolicy:
         """It looks at no size."""
         return None
 
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """What it does is done before the next call."""
+        return False
+
     def hint(self, context: Context) -> str:
         """Nothing to say."""
         return ""
@@ -159,10 +167,6 @@ class BasePolicy:
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """It is made of no others."""
         return []
-
-    def background(self, state: RuntimeState, params: Any) -> bool:
-        """What it does is done before the call goes out."""
-        return False
 
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

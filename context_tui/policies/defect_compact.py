@@ -103,6 +103,10 @@ class DefectCompact(BasePolicy):
         """Tokens at which it must compact."""
         return params.threshold if params.threshold is not None else int(params.compact_ratio * window_tokens(state))
 
+    def background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
+        """From the soft share of the window on, and below the hard one."""
+        return int(params.compact_soft_ratio * window_tokens(state)) <= state.believed < self.hard(state, params)
+
     def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
         window, hard = window_tokens(state), self.hard(state, params)
         soft = int(params.compact_soft_ratio * window)
@@ -112,10 +116,6 @@ class DefectCompact(BasePolicy):
             return believed_trigger(state, hard, what)
         what = f"{share_of_window(state, params.compact_soft_ratio)} (in the background)"
         return believed_trigger(state, soft, what)
-
-    def background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
-        """Below the share at which it must compact, the summary is written while the agent goes on."""
-        return state.believed < self.hard(state, params) and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
         sums, trigger = measured(context), self.trigger(state, params)

@@ -21,7 +21,7 @@ from context_tui.policies.defect import (
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
-from context_tui.session.facts import Kind
+from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.markers import DEFECT_PLACEHOLDER
 from context_tui.tokens.measured import Results, measured
 
@@ -46,6 +46,7 @@ class DefectMicrocompact(BasePolicy):
     Params: ClassVar[type[Params]] = DefectMicrocompactParams
     runtime: ClassVar[str] = "defect"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
+    waits_for: ClassVar[int] = MessageFlag.TURN_START
 
     def believed(self, state: RuntimeState) -> Belief | None:
         return baseline_and_delta(state)

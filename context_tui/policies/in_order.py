@@ -27,7 +27,8 @@ def any_trigger(steps: Steps, state: RuntimeState) -> Trigger:
 
 def any_background(steps: Steps, state: RuntimeState) -> bool:
     """Whether one of the steps would start a summary in the background."""
-    return any(policy.background(state, params) for policy, params in steps)
+    fires = (policy.trigger(state, params).fires and policy.background(state, params) for policy, params in steps)
+    return any(fires)
 
 
 def plan_in_order(name: str, params: Params, steps: Steps, context: Context, state: RuntimeState) -> Plan:

@@ -87,10 +87,6 @@ class Guarded:
         """What it is made of."""
         return self._safely(self._policy.steps, params)
 
-    def background(self, state: RuntimeState, params: Any) -> bool:
-        """Whether it starts a summary in the background; no where that fails."""
-        return self._quietly(bool, self._policy.background, state, params) or False
-
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
         return self._quietly(int, self._policy.derived, name, params, context, state)
@@ -102,6 +98,10 @@ class Guarded:
     def believed(self, state: RuntimeState) -> Belief | None:
         """What it believes; nothing where that fails."""
         return self._quietly(Belief, self._policy.believed, state)
+
+    def background(self, state: RuntimeState, params: Any) -> bool:
+        """Whether it works in the background; it does not where that fails."""
+        return bool(self._quietly(bool, self._policy.background, state, params))
 
     def hint(self, context: Context) -> str:
         """Its hint; nothing where that fails."""

@@ -50,7 +50,13 @@ def runtime_states(
                 estimated=sizes.of_context(epoch, at),
                 messages=sizes.length(epoch, at),
                 results=sizes.results(epoch, at),
+                reply=sizes.between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
             )
+
+
+def _reply(facts: Facts, request: int) -> int:
+    """The message that a request ended at, or -1."""
+    return facts.request_message[request] if request >= 0 else -1
 
 
 def _turning_points(session: Session) -> set[int]:

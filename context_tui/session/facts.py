@@ -243,6 +243,16 @@ class Facts:
     def __len__(self) -> int:
         return len(self.role)
 
+    def extendable(self) -> Facts:
+        """The same facts, to which messages of one's own can be appended without a change to these."""
+        made = Facts()
+        for name, value in vars(self).items():
+            if isinstance(value, array):
+                getattr(made, name).extend(value)  # the columns stay the ones that are appended to
+            elif not name.startswith("_append"):
+                setattr(made, name, value.copy() if isinstance(value, dict) else value)
+        return made
+
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
         """Begin a message; returns its index."""
         return self._append_message(role, flags, time)

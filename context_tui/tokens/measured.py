@@ -23,31 +23,35 @@ class Results:
     block: Sequence[int]
     tokens: Sequence[int]
 
+    @property
+    def columns(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """All three."""
+        return self.position, self.block, self.tokens
+
 
 class Measured:
     """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    ``reshaped`` says that it differs from the context it was made of by more than other bodies of results.
+    ``reshaped`` says that it differs from the context it was made of by more than other bodies of results. *before* are
+    the sums of a context that this one begins with, with the same bodies.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, before: Measured | None = None) -> None:
         # Kept by the context itself, so that a reference back would keep its open file until memory is looked through.
         self.context, self.reshaped = replace(context, content=None, base=None, memo={}), False
         self._base = measured(context.base) if context.base is not None else None
-        self.tokens, self.results = self._counted() if self._base is None else self._adjusted(self._base)
+        self.tokens, self.results = self._counted(before) if self._base is None else self._adjusted(self._base)
         self.prefix = list(accumulate(self.tokens, initial=0))
 
-    def _counted(self) -> tuple[list[int], Results]:
-        """Tokens of each message, and the results, block by block."""
+    def _counted(self, before: Measured | None) -> tuple[list[int], Results]:
+        """Tokens of each message, and the results, block by block; only of messages that are not in *before*."""
         facts, replaced = self.context.facts, self.context.replaced
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
         use, result, image, other = (int(k) for k in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
-        calls, self._use_of_call = facts.call, dict[int, int]()
-        sums: list[int] = []
-        positions: list[int] = []
-        blocks: list[int] = []
-        sizes: list[int] = []
-        for position, message in enumerate(self.context.order):
+        calls, self._use_of_call = facts.call, before._calls_made() if before else dict[int, int]()
+        sums: list[int] = list(before.tokens) if before else []
+        positions, blocks, sizes = (list(column) for column in before.results.columns) if before else ([], [], [])
+        for position, message in enumerate(self.context.order[len(sums) :], len(sums)):
             total, row = 0, first[message]
             while row >= 0:
                 what = kind[row]
@@ -64,6 +68,13 @@ class Measured:
                 row = following[row]
             sums.append(total)
         return sums, Results(positions, blocks, sizes)
+
+    def _calls_made(self) -> dict[int, int]:
+        """A copy of: call to the block that makes it."""
+        made = self
+        while made._base is not None:
+            made = made._base
+        return made._use_of_call.copy()
 
     def _adjusted(self, base: Measured) -> tuple[list[int], Results]:
         """The same from those of the same messages with fewer bodies replaced."""
@@ -144,6 +155,13 @@ class Measured:
 def measured(context: Context) -> Measured:
     """The sums of *context*; computed once."""
     return Measured(context)
+
+
+def measure_grown(context: Context, before: Context) -> None:
+    """Measure *context*, which begins with the messages and bodies of *before*, by what it has besides."""
+    known = measured(before)
+    if not known.reshaped:
+        context.memo[measured.__wrapped__] = Measured(context, known)  # type: ignore[attr-defined]
 
 
 def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:

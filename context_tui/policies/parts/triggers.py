@@ -20,9 +20,10 @@ class Size(Part):
     ``recorded+new`` adds an estimate of what came after the last request to what that recorded, and is an estimate of
     everything where nothing is recorded or something was rewritten since; ``recorded`` is the last request alone (an
     estimate where the file has none); ``uncached`` are its input tokens as the provider reports them, at some without
-    cached ones; ``estimate`` is an estimate of everything. ``output`` adds the tokens of the last reply to
-    ``recorded``. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each message
-    where everything is estimated.
+    cached ones; ``estimate`` is an estimate of everything. With ``output`` the last reply counts by its recorded tokens
+    (an estimate where the file has a placeholder), else not at all in ``recorded`` and by an estimate in
+    ``recorded+new``. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
+    message where everything is estimated.
     """
 
     count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
@@ -39,11 +40,14 @@ class Size(Part):
             if recorded is None:
                 return Belief(self._estimate(state), "estimated: nothing is recorded in this context")
             if self.output:
-                return Belief(recorded.context + recorded.output, "recorded, with the last reply")
+                reply = recorded.output if recorded.output_trusted else self._scaled(state.reply)
+                return Belief(recorded.context + reply, "recorded, with the last reply")
             return Belief(recorded.context, "last recorded")
         if self.count == "recorded+new" and recorded is not None and not state.rewritten:
-            new = self._scaled(state.believed - recorded.context)
-            return Belief(recorded.context + new, "last recorded + estimate since then")
+            new, reply = state.believed - recorded.context, 0
+            if self.output and recorded.output_trusted:
+                new, reply = new - state.reply, recorded.output
+            return Belief(recorded.context + reply + self._scaled(new), "last recorded + estimate since then")
         if self.count == "estimate":
             return Belief(self._estimate(state), "estimated, as its runtime does")
         gone = "what was recorded is forgotten when something is cleared"

@@ -1,0 +1,95 @@
+"""Content by kind, as an amount that is added and taken away, and what a model makes of it in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from context_tui.session.context import Body
+from context_tui.session.facts import BlockFlag, Facts, Kind
+from context_tui.session.fitting import PRIOR, Factors
+from context_tui.session.sizes import BYTES_PER_TOKEN, tokens_of_bytes
+
+Amount = tuple[int, int, int, int, int, int, int]
+"""Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; images; requests."""
+
+NOTHING: Amount = (0, 0, 0, 0, 0, 0, 0)
+TEXT, THINKING, SIGNATURE, CALL, RESULT, IMAGES, REQUESTS = range(7)
+
+TYPICAL_IMAGE = 300
+"""Tokens of an image to a model of which none was measured; newer ones were seen to take no more."""
+
+_PLACE = {int(Kind.TEXT): TEXT, int(Kind.THINKING): THINKING, int(Kind.TOOL_USE): CALL, int(Kind.TOOL_RESULT): RESULT}
+_IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
+
+
+def one(place: int, tokens: int) -> Amount:
+    """So much of one kind."""
+    found = [0] * 7
+    found[place] = tokens
+    return tuple(found)  # type: ignore[return-value]
+
+
+def of_block(facts: Facts, row: int) -> Amount:
+    """What a block holds, as :mod:`context_tui.session.fitting` takes it."""
+    kind = facts.kind[row]
+    if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
+        return one(IMAGES, 1)
+    if kind == Kind.THINKING:
+        shown = facts.text_bytes[row]
+        return (0, tokens_of_bytes(shown), tokens_of_bytes(facts.size[row] - shown), 0, 0, 0, 0)
+    place = _PLACE.get(kind, -1)
+    return one(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else NOTHING
+
+
+def of_body(facts: Facts, row: int, body: Body) -> Amount:
+    """What stands in place of a block."""
+    place = _PLACE.get(facts.kind[row], -1)
+    return one(place, body.tokens) if place >= 0 and not body.removed else NOTHING
+
+
+def of_message(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
+    """What the blocks of a message hold, with these bodies in place of some."""
+    found, kinds, flags = [0] * 7, facts.kind, facts.block_flags
+    for row in facts.blocks_of(message):
+        body = replaced.get(row)
+        kind = kinds[row]
+        if body is not None:
+            place = _PLACE.get(kind, -1)
+            if place >= 0 and not body.removed:
+                found[place] += body.tokens
+        elif kind == _IMAGE or flags[row] & BlockFlag.HAS_IMAGE:
+            found[IMAGES] += 1
+        elif kind == _THINKING:
+            shown = facts.text_bytes[row]
+            found[THINKING] += shown // BYTES_PER_TOKEN
+            found[SIGNATURE] += (facts.size[row] - shown) // BYTES_PER_TOKEN
+        elif (place := _PLACE.get(kind, -1)) >= 0:
+            found[place] += facts.size[row] // BYTES_PER_TOKEN
+    return found
+
+
+def plus(first: Amount, second: Amount) -> Amount:
+    """Both together."""
+    return tuple(a + b for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
+
+
+def minus(first: Amount, second: Amount) -> Amount:
+    """What the first has more than the second."""
+    return tuple(a - b for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """All together."""
+    return tuple(map(sum, zip(NOTHING, *amounts, strict=True)))  # type: ignore[return-value]
+
+
+def weights(factors: Factors | None) -> tuple[float, ...]:
+    """Recorded tokens per unit of each kind, by the factors of a model; typical ones where there are none."""
+    found = factors or PRIOR
+    image = float(TYPICAL_IMAGE) if found.image is None else found.image
+    return (found.text, found.thinking, found.signature, found.call, found.result, image, found.each)
+
+
+def tokens_of(amount: Amount, by: tuple[float, ...]) -> int:
+    """Tokens that a model with these :func:`weights` makes of an amount; negative for what is taken away."""
+    return round(sum(weight * each for weight, each in zip(by, amount, strict=True)))

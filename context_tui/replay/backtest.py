@@ -1,0 +1,134 @@
+"""The agent's own policy held against the compactions that a recording holds: would it have fired there?
+
+A runtime compacts before a call, once what it believes has reached a threshold. So each recorded compaction tells an
+interval: the threshold is above what was believed at every look before it in the same context, and at most what was
+believed then, which the file itself often says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from context_tui.compaction.plan import Trigger
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
+from context_tui.policies.triggers import runtime_states
+from context_tui.replay.recording import Recording
+from context_tui.session.epochs import epoch_at
+from context_tui.session.facts import Compaction
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A recorded compaction, and what the policy makes of it.
+
+    Attributes:
+        message: where it happened; ``kind`` is full or micro, ``trigger`` what the file says started it.
+        recorded: tokens that the runtime believed then: as the file says, else as the policy believes.
+        testable: whether there is anything to hold against it; ``why`` says what there is not, or what was found.
+        off_by: calls by which the policy fires earlier (negative); 0 where it fires there; None where it does not fire.
+        above: the largest size recorded before a look at which it did not compact: its threshold is above that.
+    """
+
+    message: int
+    kind: str
+    trigger: str | None
+    recorded: int | None
+    testable: bool
+    off_by: int | None
+    why: str
+    above: int | None = None
+
+    @property
+    def hit(self) -> bool:
+        """Whether the policy fires there, or one call earlier."""
+        return self.off_by is not None and self.off_by >= -1
+
+
+class Threshold(NamedTuple):
+    """Thresholds, in tokens, that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
+
+    above: int
+    most: int
+    explains: int
+    of: int
+
+
+def backtest(
+    recording: Recording, policy: Policy, params: Params, kind: str = "full", threshold: int | None = None
+) -> list[Tested]:
+    """Every recorded compaction of this kind, held against a policy that runs along the unchanged recording.
+
+    Args:
+        threshold: tokens at which it fires, in place of its own.
+    """
+    compactions = [each for each in recording.session.facts.compactions if each.kind == kind]
+    if not compactions:
+        return []
+    states = list(runtime_states(recording.session, policy.phases))
+    calls = [call.message for call in recording.calls]
+    fires = _Fires(policy, params, threshold)
+    return [_tested(recording, fires, each, states, calls) for each in compactions]
+
+
+@dataclass(frozen=True)
+class _Fires:
+    """A policy's trigger, perhaps with another threshold."""
+
+    policy: Policy
+    params: Params
+    threshold: int | None
+
+    def __call__(self, state: RuntimeState) -> Trigger:
+        trigger = self.policy.trigger(state, self.params)
+        if self.threshold is None or trigger.value is None:
+            return trigger
+        words = f"it has {trigger.value:,} of {self.threshold:,}"
+        return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
+
+
+def _tested(
+    recording: Recording,
+    fires: Callable[[RuntimeState], Trigger],
+    compaction: Compaction,
+    states: Sequence[RuntimeState],
+    calls: Sequence[int],
+) -> Tested:
+    session, at = recording.session, compaction.message
+    facts, recorded = session.facts, compaction.pre_tokens if compaction.kind == "full" else None
+
+    def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Tested:
+        return Tested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
+
+    start = epoch_at(facts, at).start
+    before = [state for state in states[: bisect_left(states, at, key=lambda each: each.at)] if state.at > start]
+    if compaction.trigger == "manual":
+        return told("asked for by a person")
+    sizes = [state.recorded.context for state in before if state.recorded]
+    if not sizes:
+        return told("no size was recorded in its context before it")
+    now = fires(runtime_state_of(session.context_at(at), session.window_at(at), len(session)))
+    recorded, above = now.value if recorded is None else recorded, max(sizes)
+    first = next((state.at for state in before if fires(state).fires), None)
+    if first is not None:
+        early = bisect_left(calls, at) - bisect_left(calls, first)
+        calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
+        return told(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
+    reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
+    if now.fires or reached:
+        return told("it fires there", testable=True, off_by=0, above=above)
+    return told(f"it does not fire there: {now.reason}", testable=True, above=above)
+
+
+def explaining(tested: Sequence[Tested]) -> Threshold | None:
+    """The thresholds that explain most of these compactions; None where none tells an interval."""
+    told = [each for each in tested if each.testable and each.recorded is not None]
+    spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]
+    if not spans:
+        return None
+    best = max((sum(low < most <= high for low, high in spans), most) for _, most in spans)
+    within = [span for span in spans if span[0] < best[1] <= span[1]]
+    return Threshold(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))

@@ -1,0 +1,263 @@
+"""The history of a runtime along a recording: what it holds at a point, after what it did itself before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from context_tui.compaction.apply import order_after
+from context_tui.compaction.changes import bodies_of
+from context_tui.compaction.plan import Insert, Plan
+from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, of_body, plus, total
+from context_tui.replay.recording import Event, Recording
+from context_tui.replay.result import Recorded
+from context_tui.session.context import Body, Context
+from context_tui.session.facts import Kind, Role
+from context_tui.tokens.estimators import bytes4, message_tokens
+from context_tui.tokens.measured import measure_grown
+
+
+class History:
+    """Messages in prompt order with the bodies that stand in place of blocks, grown along a recording.
+
+    Attributes:
+        order: messages before ``at``, in prompt order.
+        at: the message up to which it has grown.
+        sums: estimated tokens of what the recording appends before each message.
+        replaced: block rows to the bodies in their place.
+        gone: block row to the message before which the policy took its content; ``recorded_gone`` the recording.
+        estimate: estimated tokens (``bytes/4``).
+        more: what it holds more than the recorded context does (less: negative).
+        floor: the message before which recorded sizes no longer hold for a runtime that forgets them at a rewrite.
+        generation: how often it was changed by more than growing.
+        changed_from: position of the first message that is another one than at the last call; None: none is.
+    """
+
+    def __init__(self, recording: Recording, recorded: Recorded) -> None:
+        self.recording, self.recorded = recording, recorded
+        self.order: list[int] = []
+        self.at = 0
+        self.replaced: dict[int, Body] = {}
+        self.gone: dict[int, int] = {}
+        self.recorded_gone: dict[int, int] = {}
+        self.estimate = 0
+        self.more: Amount = NOTHING
+        self.floor = 0
+        self.generation = 0
+        self.changed_from: int | None = None
+        self._dropped: set[int] = set()
+        self._epoch_start = 0
+        self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
+        self._recorded_from = 0  # the recorded context are the messages from here on,
+        self._recorded_before = frozenset[int]()  # and these
+        self._held: Amount = NOTHING  # of the first messages of the order,
+        self._counted = 0  # so many
+        self._amounts: dict[int, Amount] = {}  # of messages with other bodies
+        self._answers = (0, 0, 0)  # of a generation: results in so many messages
+        self._last: Context | None = None  # what it begins with, as it stands
+        undo = recorded == "ignore"
+        self._skipped = recording.undone if undo else frozenset[int]()
+        self.sums = recording.sums_undone if undo else recording.sums
+
+    def grow(self, at: int) -> None:
+        """Append what was recorded up to message *at*."""
+        recording, first = self.recording, self.at
+        if at <= first:
+            return
+        skipped = self._skipped
+        new = [message for message in range(first, at) if recording.sent[message] and message not in skipped]
+        self.estimate += self.sums[at] - self.sums[first]
+        self.order += new
+        self.at = at
+
+    def context(self) -> Context:
+        """The context as a policy is given it."""
+        facts, content = self.recording.facts, self.recording.content
+        order, replaced = tuple(self.order), dict(self.replaced)
+        context = Context(facts, self.at, order, self._epoch_start, replaced, rewritten=self.floor, content=content)
+        if self._last is not None:
+            measure_grown(context, self._last)
+        self._last = context
+        return context
+
+    @property
+    def results(self) -> int:
+        """How many tool results it holds, cleared ones too."""
+        generation, counted, found = self._answers
+        if generation != self.generation:
+            counted = found = 0
+        facts, result = self.recording.facts, Kind.TOOL_RESULT
+        for message in self.order[counted:]:
+            found += sum(facts.kind[row] == result for row in facts.blocks_of(message))
+        self._answers = self.generation, len(self.order), found
+        return found
+
+    def last_assistant(self) -> int:
+        """The last message of the model in prompt order, or -1."""
+        role = self.recording.facts.role
+        return next((message for message in reversed(self.order) if role[message] == Role.ASSISTANT), -1)
+
+    # What the recording did
+
+    def take(self, event: Event) -> None:
+        """Let what the recording did to its own context happen, or not happen, and grow up to there."""
+        self.grow(event.at)
+        kept = self.recorded == "keep" or not event.compaction
+        if event.order is not None:
+            self._begin_epoch(event, kept)
+        for row, body in event.cleared.items():
+            self._clear(event, row, body, kept)
+        if kept and event.rewrote:
+            self.floor = max(self.floor, event.at)
+
+    def _begin_epoch(self, event: Event, kept: bool) -> None:
+        recording, order = self.recording, list(event.order or ())
+        if kept:
+            stays = set(order)
+            for message in self.order:
+                if message not in stays and message < len(recording.sent):
+                    self._mark(self.recorded_gone, recording.facts.blocks_of(message), event.at)
+            self.order = [message for message in order if message not in self._dropped]
+            owner = recording.facts.block_message
+            self.replaced = {row: body for row, body in self.replaced.items() if owner[row] in stays}
+            self._amounts = {message: held for message, held in self._amounts.items() if message in stays}
+            self._epoch_start = self.floor = event.start
+            self.estimate = self._estimated()
+            self._change(0)
+            self._count_anew()
+        self._recorded_from, self._recorded_before = event.start, frozenset(order)
+        self.more = minus(recording.content_of(self.order, self.replaced), recording.content_of(order, self._cleared))
+
+    def _clear(self, event: Event, row: int, body: Body, kept: bool) -> None:
+        facts = self.recording.facts
+        owner = facts.block_message[row]
+        known = row in self._cleared
+        self._cleared[row] = body
+        if known or not (self._recorded_from <= owner < event.at or owner in self._recorded_before):
+            return
+        lost = minus(of_block(facts, row), of_body(facts, row, body))
+        if not kept or owner in self._dropped:
+            self.more = plus(self.more, lost)
+        elif owner in self.order:
+            before = self.replaced.get(row)
+            held = of_body(facts, row, before) if before else of_block(facts, row)
+            self._put({row: body})
+            self._last = None
+            self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
+            self.more = plus(self.more, minus(lost, minus(held, of_body(facts, row, body))))
+            self._mark(self.recorded_gone, (row,), event.at)
+            self._change(self.order.index(owner))
+
+    # What the policy does
+
+    def carry_out(self, plan: Plan, summary_tokens: int, decided: int) -> tuple[Amount, int]:
+        """Change what *plan* changes, which was made when this had grown up to message *decided*.
+
+        Returns:
+            What it holds more than before, and the position of the first message that changed.
+        """
+        facts, before = self.recording.facts, self.more
+        bodies = bodies_of(plan.changes)
+        first = len(self.order)
+        if bodies:
+            self.more = plus(self.more, self._replacing(bodies))
+            owners = {facts.block_message[row] for row in bodies}
+            first = next((at for at, message in enumerate(self.order) if message in owners), first)
+            self.estimate += sum(self._now(row, bodies[row]) for row in bodies)
+            self._put(bodies)
+            self._last = plan.context.replacing(bodies) if plan.context is self._last else None
+            self._mark(self.gone, bodies, self.at)
+        if plan.dropped or plan.inserts:
+            first = min(first, self._reorder(plan, summary_tokens, decided))
+        self.floor = self.at
+        self._change(first)
+        return minus(self.more, before), first
+
+    def _replacing(self, bodies: Mapping[int, Body]) -> Amount:
+        """What these bodies hold more than what they stand in place of."""
+        facts = self.recording.facts
+        new = total(of_body(facts, row, body) for row, body in bodies.items())
+        held = (self.replaced.get(row) for row in bodies)
+        old = total(
+            of_body(facts, row, body) if body else of_block(facts, row) for row, body in zip(bodies, held, strict=True)
+        )
+        return minus(new, old)
+
+    def _now(self, row: int, body: Body) -> int:
+        """Estimated tokens that a new body takes more than what stands there."""
+        before = self.replaced.get(row)
+        return body.tokens - (before.tokens if before else bytes4(self.recording.facts, row))
+
+    def _reorder(self, plan: Plan, summary_tokens: int, decided: int) -> int:
+        """Leave out what *plan* drops and put in what it puts in; returns the position of the first change."""
+        recording = self.recording
+        there = set(self.order)
+        made = [
+            recording.inserted(each, summary_tokens) if isinstance(each, Insert) else each
+            for each in order_after(plan)
+            if isinstance(each, Insert) or each in there
+        ]
+        known = set(plan.context.order)
+        order = made + [message for message in self.order if message not in known]
+        lost = there.difference(order)
+        come = [message for message in order if message not in there]
+        changed = plus(recording.content_of(come, {}), self.more)
+        self.more = minus(changed, recording.content_of(lost, self.replaced))
+        first = next((at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order))
+        for message in lost:
+            self._mark(self.gone, recording.facts.blocks_of(message), self.at)
+        self._dropped |= lost
+        self.order = order
+        self._epoch_start = self.at
+        self._count_anew()
+        self.estimate = self._estimated()
+        return first
+
+    def split(self, position: int) -> tuple[Amount, Amount]:
+        """What it holds before a position, and from there on."""
+        self._count()
+        if position > len(self.order) // 2:
+            behind = self._holding(self.order[position:])
+            return minus(self._held, behind), behind
+        ahead = self._holding(self.order[:position])
+        return ahead, minus(self._held, ahead)
+
+    def _count(self) -> None:
+        """Count what was appended."""
+        new = self.order[self._counted :]
+        self._held, self._counted = plus(self._held, self._holding(new)), len(self.order)
+
+    def _holding(self, messages: Iterable[int]) -> Amount:
+        known, amount = self._amounts, self.recording.amount
+        return total([known[message] if message in known else amount(message) for message in messages])
+
+    def _put(self, bodies: Mapping[int, Body]) -> None:
+        """Let bodies stand in place of blocks."""
+        self._count()
+        self.replaced.update(bodies)
+        held = self._held
+        for message in {self.recording.facts.block_message[row] for row in bodies}:
+            before = self._amounts.get(message) or self.recording.amount(message)
+            after = self._amounts[message] = self.recording.amount_with(message, self.replaced)
+            held = plus(held, minus(after, before))
+        self._held = held
+
+    def _count_anew(self) -> None:
+        self._held, self._counted, self._last = NOTHING, 0, None
+
+    def _estimated(self) -> int:
+        """Estimated tokens of everything, counted anew."""
+        facts, owner = self.recording.facts, self.recording.facts.block_message
+        there = set(self.order)
+        tokens = sum(message_tokens(facts, message) for message in self.order)
+        return tokens + sum(
+            body.tokens - bytes4(facts, row) for row, body in self.replaced.items() if owner[row] in there
+        )
+
+    def _change(self, position: int) -> None:
+        self.generation += 1
+        self.changed_from = position if self.changed_from is None else min(self.changed_from, position)
+
+    @staticmethod
+    def _mark(gone: dict[int, int], rows: Iterable[int], at: int) -> None:
+        for row in rows:
+            gone.setdefault(row, at)

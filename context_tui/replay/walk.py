@@ -1,0 +1,378 @@
+"""Replaying a policy along a recording, from one call to the model to the next.
+
+The policy sees its own history, cut by what it did before; it looks in the phases in which its runtime looks, believes
+the size that its runtime would believe, and forgets the last reported size where its runtime does, at a rewrite. What
+the provider would have reported is the recorded size and what the history holds more or less than the recorded context,
+by the calibrated size of each kind of content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import policy_named
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.replay.amounts import TEXT, Amount, one, tokens_of
+from context_tui.replay.history import History
+from context_tui.replay.recording import Recording
+from context_tui.replay.result import Call, Cut, Firing, Recorded, Replay
+from context_tui.session.facts import Usage
+from context_tui.session.session import Session
+
+SUMMARY_DELAY = 2
+"""Calls that are made while a summary is written in the background, by default."""
+
+
+def replay(
+    session: Session | Recording,
+    policy: str,
+    *,
+    recorded: Recorded = "keep",
+    summary_tokens: int | None = None,
+    delay: int = SUMMARY_DELAY,
+    window: int | None = None,
+    **params: Any,
+) -> Replay:
+    """*policy* along *session*.
+
+    Args:
+        recorded: whether the compactions that the recording holds happen (``keep``) or not (``ignore``).
+        summary_tokens: estimated tokens of a summary; default: the median of the recorded ones, else 2,000.
+        delay: calls that are made while a summary is written in the background.
+        window: the context window in tokens, where the user knows better than the file.
+
+    Raises:
+        PlanError: no such policy or parameter, or a number that makes no sense.
+    """
+    chosen = policy_named(policy)
+    if isinstance(session, Session):
+        session = Recording(session.with_window(window) if window is not None else session)
+    return replay_with(
+        session, chosen, params_for(chosen, params), recorded=recorded, summary_tokens=summary_tokens, delay=delay
+    )
+
+
+def replay_with(
+    recording: Recording,
+    policy: Policy,
+    params: Params,
+    *,
+    recorded: Recorded = "keep",
+    summary_tokens: int | None = None,
+    delay: int = SUMMARY_DELAY,
+    checkpoint: Callable[[], object] = lambda: None,
+) -> Replay:
+    """:func:`replay` with parameters that are made already, along what all replays of a session share.
+
+    *checkpoint* is called at every call, and may raise to stop.
+
+    Raises:
+        PlanError: the policy cannot be replayed, or a number makes no sense.
+    """
+    if not policy.phases:
+        raise PlanError(f"{policy.name} is applied by hand: it has nothing to do along a recording")
+    if recorded not in ("keep", "ignore"):
+        raise PlanError(f"recorded={recorded}: must be keep or ignore")
+    if delay < 0 or (summary_tokens is not None and summary_tokens <= 0):
+        raise PlanError("the delay of a summary must be 0 or more calls, its size 1 or more tokens")
+    walk = Walk(recording, policy, params, recorded, summary_tokens or recording.summary_tokens, delay)
+    return walk.run(checkpoint)
+
+
+class _Step(NamedTuple):
+    """A policy with its parameters, as one of several that run in order."""
+
+    policy: Policy
+    params: Params
+
+
+@dataclass
+class _Change:
+    """What a policy did before the next call, whose size is not known yet."""
+
+    step: _Step
+    plan: Plan
+    trigger: Trigger
+    decided: int
+    message: int
+    before: Amount
+    after: Amount
+    ahead: Amount
+    behind: Amount
+    head: Amount
+    believed: int | None
+
+
+class _Flight(NamedTuple):
+    """A summary that is being written in the background."""
+
+    step: _Step
+    plan: Plan
+    trigger: Trigger
+    believed: int | None
+    decided: int
+    lands: int  # number of the call before which it is there
+
+
+class Walk:
+    """One replay on its way."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        policy: Policy,
+        params: Params,
+        recorded: Recorded,
+        summary_tokens: int,
+        delay: int,
+    ) -> None:
+        self.recording, self.policy, self.params, self.recorded = recording, policy, params, recorded
+        self.summary_tokens, self.delay = summary_tokens, delay
+        self.steps = [_Step(*each) for each in policy.steps(params)] or [_Step(policy, params)]
+        self.history = History(recording, recorded)
+        self.call = 0
+        self.sizes: list[int] = []
+        self.kept: list[int] = []
+        self.firings: list[Firing] = []
+        self.changes: list[_Change] = []
+        self.flight: _Flight | None = None
+        self.reported: tuple[int, Usage] | None = None  # of the last call: its reply, and what it would have reported
+        self.empty: dict[str, tuple[int, int]] = {}  # by policy: generation and length of a history it left alone
+
+    def run(self, checkpoint: Callable[[], object]) -> Replay:
+        recording, events = self.recording, iter(self.recording.events)
+        event = next(events, None)
+        for message, phases in recording.looks:
+            while event is not None and event.at <= message:
+                self.history.take(event)
+                if event.order is not None:
+                    self.flight = None
+                event = next(events, None)
+            self.history.grow(message)
+            if self.policy.phases & phases:
+                self._look(message, phases)
+            if self.call < len(recording.calls) and recording.calls[self.call].message == message:
+                checkpoint()
+                self._send(recording.calls[self.call])
+        history = self.history
+        return Replay(
+            recording.session,
+            self.policy.name,
+            self.params,
+            self.recorded,
+            recording.calls,
+            self.sizes,
+            baseline(recording, self.recorded),
+            self.kept,
+            self.firings,
+            history.gone,
+            history.recorded_gone,
+            [window.tokens for window in recording.windows],
+        )
+
+    # Looking
+
+    def _look(self, message: int, phases: frozenset[str]) -> None:
+        if self.flight is not None and self.flight.lands <= self.call:
+            self._land(message)
+        state = self._state(message)
+        for step in self.steps:
+            if not step.policy.phases & phases:
+                continue
+            trigger = step.policy.trigger(state, step.params)
+            if trigger.fires:
+                state = self._fire(step, trigger, state, message)
+
+    def _state(self, message: int) -> RuntimeState:
+        """What the runtime knows just before *message*."""
+        history, facts, recording = self.history, self.recording.facts, self.recording
+        reply, usage = self.reported or (-1, None)
+        if usage is None or reply < history.floor:
+            believed, usage = history.estimate, None
+        else:
+            believed = usage.context + history.sums[message] - history.sums[reply]
+        spoke = history.last_assistant()
+        since = facts.ended[spoke] if spoke >= 0 else -1
+        idle = (facts.time[message] - since) / 1000 if 0 <= since <= facts.time[message] else None
+        return RuntimeState(
+            message,
+            believed,
+            usage,
+            idle,
+            at_end=False,
+            has_assistant=spoke >= 0,
+            window=recording.session.window_at(message),
+            input_includes_cache=facts.input_includes_cache,
+            firing_only=True,
+            estimated=history.estimate,
+            messages=len(history.order),
+            results=history.results,
+            reply=history.sums[reply + 1] - history.sums[reply] if usage is not None else 0,
+        )
+
+    def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> RuntimeState:
+        """Do what *step* does where it fires; returns what the runtime knows after that."""
+        if step.policy.background(state, step.params):
+            if self.flight is None:
+                self._start(step, trigger, state, message)
+            return state
+        if (
+            self.flight is not None and self.flight.step is step
+        ):  # it waits for what is being written, and looks no more
+            self._land(message)
+            return self._rewritten(state)
+        plan = self._planned(step, state)
+        if plan is None:
+            return state
+        self._carry_out(step, plan, trigger, state.believed, message, message)
+        return self._rewritten(state)
+
+    def _rewritten(self, state: RuntimeState) -> RuntimeState:
+        """What the runtime knows when it has changed its history."""
+        history = self.history
+        left, messages = history.estimate, len(history.order)
+        return replace(state, believed=left, estimated=left, messages=messages, results=history.results, rewritten=True)
+
+    def _planned(self, step: _Step, state: RuntimeState) -> Plan | None:
+        """The plan of *step*, where it changes anything."""
+        history, name = self.history, step.policy.name
+        generation, length = self.empty.get(name, (-1, -1))
+        if generation == history.generation and not self._more_to_do(step.policy, length):
+            self.empty[name] = generation, len(history.order)
+            return None
+        plan = step.policy.plan(history.context(), step.params, state)
+        if plan.changed:
+            return plan
+        self.empty[name] = history.generation, len(history.order)
+        return None
+
+    def _more_to_do(self, policy: Policy, length: int) -> bool:
+        """Whether a history that it left alone when it had *length* messages has grown by what it waits for."""
+        history, facts = self.history, self.recording.facts
+        if not policy.waits_for:
+            return True
+        return any(facts.flags[message] & policy.waits_for for message in history.order[length:])
+
+    def _start(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> None:
+        plan = self._planned(step, state)
+        if plan is not None:
+            self.flight = _Flight(step, plan, trigger, state.believed, message, self.call + self.delay)
+            if not self.delay:
+                self._land(message)
+
+    def _land(self, message: int) -> None:
+        """Put the summary that was written in the background in."""
+        flight = self.flight
+        self.flight = None
+        if flight is not None:
+            self._carry_out(flight.step, flight.plan, flight.trigger, flight.believed, flight.decided, message)
+
+    def _carry_out(
+        self, step: _Step, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
+    ) -> None:
+        history, before = self.history, self.history.more
+        head = self.recording.content_of(plan.head_messages, plan.context.replaced) if plan.summarises else None
+        _, first = history.carry_out(plan, self.summary_tokens, decided)
+        self.changes.append(
+            _Change(
+                step,
+                plan,
+                trigger,
+                decided,
+                message,
+                before,
+                history.more,
+                *history.split(first),
+                head or (0,) * 7,
+                believed,
+            )
+        )
+
+    # Sending
+
+    def _send(self, call: Call) -> None:
+        """The next call: what the provider would have reported of it."""
+        recording, history = self.recording, self.history
+        was, weights = recording.sizes[self.call], recording.weights_at(call.request)
+        size = max(was + tokens_of(history.more, weights), 0)
+        for change in self.changes:
+            self._tell(change, was, weights)
+        self.changes.clear()
+        self.kept.append(self._kept(size, weights))
+        self.sizes.append(size)
+        history.changed_from = None
+        if recording.recorded[self.call] is not None:
+            usage = recording.facts.requests[call.request]
+            fresh = min(usage.fresh, size)
+            self.reported = (
+                call.message,
+                Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted),
+            )
+        self.call += 1
+
+    def _kept(self, size: int, weights: tuple[float, ...]) -> int:
+        """Tokens at the beginning that are the same as in the call before."""
+        if not self.sizes:
+            return 0
+        first = self.history.changed_from
+        same = min(size, self.sizes[-1])
+        return same if first is None else min(same, self._same(size, *self.history.split(first), weights))
+
+    def _same(self, size: int, ahead: Amount, behind: Amount, weights: tuple[float, ...]) -> int:
+        """Tokens of a context before the first message that changed. What is not in the file is taken to stand in front
+        as far as the first call had it, and behind that as far as it came later.
+        """
+        most = self.recording.not_in_file + tokens_of(ahead, weights)
+        return max(min(size - tokens_of(behind, weights), most), 0)
+
+    def _tell(self, change: _Change, was: int, weights: tuple[float, ...]) -> None:
+        """A firing, now that the size of the first call with it is known."""
+        plan, after = change.plan, max(was + tokens_of(change.after, weights), 0)
+        cleared = truncated = 0
+        for each in plan.changes.values():
+            cleared += each.action == "clear"
+            truncated += each.action == "truncate"
+        asked = len(plan.head_messages) if plan.summarises else 0
+        written = tokens_of(one(TEXT, self.summary_tokens), weights) if plan.summarises else 0
+        kept = self._same(after, change.ahead, change.behind, weights)
+        self.firings.append(
+            Firing(
+                self.call,
+                change.message,
+                change.decided,
+                change.step.policy.name,
+                plan,
+                max(was + tokens_of(change.before, weights), 0),
+                after,
+                Cut(kept, tokens_of(change.head, weights), written),
+                cleared,
+                truncated,
+                plan.messages_dropped - asked,
+                asked,
+                change.believed,
+                change.trigger.reason,
+            )
+        )
+
+
+def baseline(recording: Recording, recorded: Recorded) -> list[int]:
+    """By call, the tokens of its context without a policy: as recorded, or with recorded compactions undone."""
+    if recorded == "keep":
+        return recording.sizes
+    if "undone" not in recording.memo:
+        history, events, found = History(recording, recorded), iter(recording.events), list[int]()
+        event = next(events, None)
+        for call, size in zip(recording.calls, recording.sizes, strict=True):
+            while event is not None and event.at <= call.message:
+                history.take(event)
+                event = next(events, None)
+            found.append(max(size + tokens_of(history.more, recording.weights_at(call.request)), 0))
+        recording.memo["undone"] = found
+    sizes: list[int] = recording.memo["undone"]
+    return sizes

@@ -1,0 +1,383 @@
+"""A policy along a recording: its own history, what it believes, what the provider would have reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import Params as AnyParams
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.triggers import phases_at, runtime_states
+from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, plus, tokens_of, total
+from context_tui.replay.recording import Recording
+from context_tui.replay.result import Recorded
+from context_tui.replay.walk import Walk, replay, replay_with
+from context_tui.session.context import Context
+from context_tui.session.facts import Usage
+from context_tui.session.session import Message, Session
+from tests.formats import recordings
+from tests.formats.recordings import call, conversations, result, text, usage
+
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+PHASES = frozenset({"before_call", "after_tools", "user_turn"})
+SUMMARY = 100
+
+
+class Watching(BasePolicy):
+    """Sees every moment, and never fires."""
+
+    name: ClassVar[str] = "watching"
+    about: ClassVar[str] = "watches"
+    phases: ClassVar[frozenset[str]] = PHASES
+    Params: ClassVar[type[AnyParams]] = AnyParams
+
+    def __init__(self) -> None:
+        self.seen: list[RuntimeState] = []
+
+    def trigger(self, state: RuntimeState, params: AnyParams) -> Trigger:
+        self.seen.append(state)
+        return Trigger(False, "never")
+
+    def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
+        return nothing(self.name, params, context, Trigger(False, "never"), "never")
+
+
+def walked(session: Session, name: str, recorded: Recorded = "keep", delay: int = 0, **params: Any) -> Walk:
+    """A replay that is through, with the history that it ended with."""
+    policy = POLICIES[name]
+    walk = Walk(Recording(session), policy, params_for(policy, params), recorded, SUMMARY, delay)
+    walk.run(lambda: None)
+    return walk
+
+
+# -- a policy that never fires
+
+
+@fixtures
+@given(recording=conversations())
+def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: recordings.Recording) -> None:
+    session, watching = recording.open(tmp_path), Watching()
+    made = replay_with(Recording(session), watching, AnyParams())
+    assert made.sizes == made.baseline
+    known = {m: u.context for m, u in zip(session.facts.request_message, session.facts.requests, strict=True)}
+    by_call = zip(made.calls, made.sizes, strict=True)
+    assert all(size == known[each.message] for each, size in by_call if known.get(each.message))
+    assert not made.firings and not made.gone
+    assert made.totals.saved == 0
+    end = made.calls[-1].message if made.calls else -1
+    states = [state for state in runtime_states(session, PHASES) if state.at <= end]
+    assert [_essence(state) for state in watching.seen] == [_essence(state) for state in states]
+
+
+def _essence(state: RuntimeState) -> object:
+    size = state.recorded.context if state.recorded else None
+    return state.at, state.believed, size, state.idle_seconds, state.has_assistant, state.window
+
+
+@fixtures
+@given(recording=conversations(compactions=False))
+def test_undoing_nothing_changes_nothing(tmp_path: Path, recording: recordings.Recording) -> None:
+    session = recording.open(tmp_path)
+    kept, ignored = Watching(), Watching()
+    first = replay_with(Recording(session), kept, AnyParams())
+    second = replay_with(Recording(session), ignored, AnyParams(), recorded="ignore")
+    assert first.sizes == second.sizes == second.baseline
+    assert kept.seen == ignored.seen
+
+
+# -- the same as a loop that puts the whole history together at every moment
+
+
+def weights_of(*_: object) -> tuple[float, ...]:
+    """Simple weights, without a frame for requests, as the loop below cannot tell which messages answered one."""
+    return 1.5, 0.5, 1.0, 2.0, 1.25, 300.0, 0.0
+
+
+def held(messages: list[Message]) -> Amount:
+    facts = ct.from_messages(messages).facts
+    return total(of_block(facts, row) for row in range(len(facts.kind)))
+
+
+def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tuple[int, int, int]], list[Message]]:
+    """Sizes by call, firings (message, before, after) and the history at the end; everything is made anew each time."""
+    policy, facts, recording = POLICIES[name], session.facts, Recording(session)
+    params = params_for(policy, given)
+    messages: list[Message] = []
+    sizes, firings = list[int](), list[tuple[int, int, int]]()
+    usages = dict(zip(facts.request_message, facts.requests, strict=True))
+    guessed = {each.message: size for each, size in zip(recording.calls, recording.sizes, strict=True)}
+    reported: int | None = None
+    since = 0
+    pending: list[tuple[int, list[Message], list[Message]]] = []
+    for message in range(recording.calls[-1].message + 1 if recording.calls else 0):
+        if policy.phases & phases_at(facts, message):
+            now = ct.from_messages(messages)
+            believed = ct.tokens.estimate(now) or 0
+            if reported is not None:
+                believed = reported + (ct.tokens.estimate(ct.from_messages(messages[since:])) or 0)
+            original = next(state for state in runtime_states(session, policy.phases) if state.at == message)
+            state = replace(original, believed=believed, recorded=Usage(reported) if reported is not None else None)
+            state = replace(state, firing_only=True, window=session.window_at(message))
+            if policy.trigger(state, params).fires:
+                plan = policy.plan(now.context_at(), params, state)
+                if plan.changed:
+                    before = messages
+                    messages = ct.apply(now, plan, "." * 4 * SUMMARY).to_messages()
+                    pending.append((message, before, messages))
+                    reported = None
+        if message in guessed:
+
+            def of(these: list[Message], at: int, call: int = message) -> int:
+                plain = held([session.message(each) for each in range(at)])
+                return max(guessed[call] + tokens_of(minus(held(these), plain), weights_of()), 0)
+
+            sizes.append(of(messages, message))
+            firings += [(at, of(before, at), of(after, at)) for at, before, after in pending]
+            pending.clear()
+            if message in usages and usages[message].context:
+                reported, since = sizes[-1], len(messages)
+        messages = [*messages, session.message(message)]
+    return sizes, firings, messages
+
+
+@fixtures
+@given(
+    recording=conversations(compactions=False),
+    name=st.sampled_from(["defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-compact"]),
+    data=st.data(),
+)
+def test_it_equals_a_loop_that_makes_everything_anew(
+    tmp_path: Path, recording: recordings.Recording, name: str, data: st.DataObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = recording.open(tmp_path)
+    given: dict[str, Any] = {}
+    fields = POLICIES[name].Params.model_fields
+    if "context_budget" in fields:
+        given["context_budget"] = data.draw(st.integers(1, 180_000))
+    if "keep_recent_turns" in fields:
+        given |= {"keep_recent_turns": data.draw(st.integers(1, 3)), "min_clear_tokens": data.draw(st.integers(0, 900))}
+        given["microcompact_ratio"] = data.draw(st.sampled_from([0.01, 0.2, 0.6]))
+    if "threshold" in fields:
+        given["threshold"] = data.draw(st.integers(1, 180_000))
+        given["assistant_boundary"] = data.draw(st.booleans())
+    if "keep_recent" in fields:
+        given |= {"keep_recent": data.draw(st.integers(0, 3))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recording, "weights_at", weights_of)
+        walk = walked(session, name, **given)
+        sizes, firings, messages = naive(session, name, **given)
+    assert walk.sizes == sizes
+    assert [(f.message, f.before, f.after) for f in walk.firings] == firings
+    walk.history.grow(walk.history.at + bool(walk.recording.calls))
+    _assert_same(walk, messages)
+
+
+def _assert_same(walk: Walk, messages: list[Message]) -> None:
+    """The history is these messages, but for the text of summaries."""
+    facts = walk.recording.facts
+    ours = walk.recording.session.messages_of
+    order = walk.history.order
+    assert len(order) == len(messages)
+    for number, message in zip(order, messages, strict=True):
+        if number < len(walk.recording.session):
+            assert ours(walk.history.context(), [number]) == [message]
+        else:
+            assert facts.first_block[number] >= 0
+            sizes = [facts.size[row] for row in facts.blocks_of(number)]
+            assert sizes == [len(block["text"].encode()) for block in message["content"]]
+
+
+@fixtures
+@given(
+    recording=conversations(),
+    name=st.sampled_from(["defect-microcompact", "chain", "koda-microcompact", "agent-sdk-compact"]),
+    recorded=st.sampled_from(["keep", "ignore"]),
+    delay=st.integers(0, 3),
+)
+def test_what_is_kept_count_of_is_what_is_there(
+    tmp_path: Path, recording: recordings.Recording, name: str, recorded: Recorded, delay: int
+) -> None:
+    """Estimate and difference, which grow step by step, are those of the whole history; no event is missed."""
+    session = recording.open(tmp_path)
+    given = {"chain": {"options": {"defect-microcompact": {"microcompact_ratio": 0.05, "keep_recent_turns": 1}}}}
+    policy = POLICIES[name]
+    params = params_for(policy, given.get(name, {}))
+    walk = Walk(Recording(session), policy, params, recorded, SUMMARY, delay)
+    checked = 0
+
+    def check() -> None:
+        nonlocal checked
+        history, at = walk.history, walk.history.at
+        assert history.estimate == history._estimated()
+        there = walk.recording.content_of(history.order, history.replaced)
+        actual = session.context_at(at)
+        assert history.more == minus(there, walk.recording.content_of(actual.order, actual.replaced))
+        checked += 1
+
+    walk.run(check)
+    assert checked == len(walk.recording.calls)
+
+
+# -- firings
+
+
+def growing(turns: int, tokens: int = 10_000, *, cached: bool = True) -> recordings.Recording:
+    """Each turn reads a file of 2,000 tokens and answers; each of its two requests records what is there by then."""
+
+    def used(size: int) -> dict[str, Any]:
+        return usage(0, read=size) if cached else usage(size)
+
+    made, size = recordings.Recording(), tokens
+    for turn in range(turns):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"c{turn}", "Read", file_path=f"{turn}.py"), use=used(size))
+        made.results(result(f"c{turn}", f"{turn} line\n" * 1_000))
+        made.assistant(text("done"), use=used(size + 2_000))
+        size += 2_020
+    return made
+
+
+@pytest.mark.parametrize("name", ["defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-compact"])
+def test_the_first_firing_is_the_plan_of_that_point(tmp_path: Path, name: str) -> None:
+    session = growing(8, cached=name != "agent-sdk-compact").open(tmp_path).with_window(30_000)
+    settings: dict[str, dict[str, Any]] = {
+        "agent-sdk-compact": {"context_budget": 15_000},
+        "koda-microcompact": {"gap_seconds": 1, "keep_recent": 1},
+    }
+    given = settings.get(name, {})
+    made = replay(session, name, delay=0, **given)
+    first = made.firings[0]
+    plan = ct.plan(session, name, at=first.message, **given)
+    assert first.plan.edits == plan.edits
+    assert first.plan.inserts == plan.inserts
+    assert [*first.plan.context.order] == [*plan.context.order]
+    assert first.reason == plan.trigger.reason
+
+
+def test_what_was_cleared_is_gone_from_every_later_call(tmp_path: Path) -> None:
+    session = growing(8).open(tmp_path).with_window(30_000)
+    made = replay(session, "defect-microcompact", keep_recent_turns=1)
+    assert [firing.cleared for firing in made.firings] == [4, 3]
+    assert [firing.message for firing in made.firings] == sorted(firing.message for firing in made.firings)
+    first = made.firings[0]
+    assert made.sizes[: first.call] == made.baseline[: first.call]
+    assert first.before == made.baseline[first.call]
+    assert first.after == made.sizes[first.call]
+    assert all(size < was for size, was in zip(made.sizes[first.call :], made.baseline[first.call :], strict=True))
+    assert sorted(made.gone.values()) == [f.message for f in made.firings for _ in range(f.cleared)]
+    assert made.totals.saved == sum(made.baseline) - sum(made.sizes)
+
+
+def test_the_cache_keeps_what_comes_before_the_first_change(tmp_path: Path) -> None:
+    session = growing(8).open(tmp_path).with_window(30_000)
+    made = replay(session, "defect-microcompact", keep_recent_turns=1)
+    first = made.firings[0]
+    assert made.kept[0] == 0
+    unchanged = [at for at in range(1, len(made.calls)) if at not in {f.call for f in made.firings}]
+    assert all(made.kept[at] == made.sizes[at - 1] for at in unchanged)
+    assert 0 < first.cut.kept < first.after
+    assert made.kept[first.call] == first.cut.kept
+
+
+def test_a_summary_in_the_background_lands_later_and_keeps_what_came_meanwhile(tmp_path: Path) -> None:
+    session = growing(12).open(tmp_path).with_window(40_000)
+    soon, later = (replay(session, "defect-compact", delay=delay, compact_ratio=0.95) for delay in (0, 3))
+    assert soon.firings[0].decided == soon.firings[0].message
+    assert later.firings[0].decided == soon.firings[0].decided
+    assert later.firings[0].call == soon.firings[0].call + 3
+    assert later.firings[0].summarised == soon.firings[0].summarised
+    assert later.sizes[later.firings[0].call] > soon.sizes[soon.firings[0].call]
+
+
+def test_a_chain_reads_the_state_anew_between_its_steps(tmp_path: Path) -> None:
+    """What is left after clearing is no longer enough for the compaction, as the runtime estimates it then."""
+    session = growing(10).open(tmp_path).with_window(32_000)
+    options: dict[str, Any] = {"defect-compact": {"compact_soft_ratio": 0.6, "compact_ratio": 0.61}}
+    alone = replay(session, "defect-compact", delay=0, **options["defect-compact"])
+    made = replay(session, "chain", options=options, delay=0)
+    assert {firing.policy for firing in made.firings} == {"defect-microcompact"}
+    assert alone.firings
+
+
+# -- what the recording did itself
+
+
+def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
+    made = growing(4)
+    made.boundary(18_000)
+    made.summary("This session is being continued from a previous conversation. " + "word " * 400)
+    made.assistant(text("going on"), use=usage(0, read=9_000))
+    session = made.open(tmp_path)
+    watching = Watching()
+    kept = replay_with(Recording(session), watching, AnyParams())
+    undone = replay_with(Recording(session), watching, AnyParams(), recorded="ignore")
+    assert kept.sizes[-1] == 9_000
+    assert kept.recorded_gone and not undone.recorded_gone
+    assert undone.sizes[:-1] == kept.sizes[:-1]
+    assert undone.sizes[-1] == pytest.approx(undone.sizes[-2], rel=0.05)  # nothing went, and no summary came
+    assert undone.baseline == undone.sizes
+    assert undone.totals.saved == 0
+
+
+def test_calls_that_overflow_the_window_are_counted(tmp_path: Path) -> None:
+    session = growing(8).open(tmp_path)
+    made = replay_with(Recording(session.with_window(20_000)), Watching(), AnyParams())
+    assert made.totals.overflows == sum(size > 20_000 for size in made.sizes) > 0
+    assert made.totals.peak == max(made.sizes)
+
+
+# -- without recorded sizes
+
+
+def test_a_session_without_usage_is_replayed_by_estimates() -> None:
+    messages: list[Message] = []
+    for turn in range(6):
+        messages.append({"role": "user", "content": [{"type": "text", "text": f"turn {turn}"}]})
+        use = {"type": "tool_use", "id": f"c{turn}", "name": "Read", "input": {"file_path": "a"}}
+        messages.append({"role": "assistant", "content": [use]})
+        body = {"type": "tool_result", "tool_use_id": f"c{turn}", "content": "x" * 8_000}
+        messages.append({"role": "user", "content": [body]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": "done"}]})
+    session = ct.from_messages(messages)
+    recording = Recording(session.with_window(10_000))
+    made = replay(recording, "defect-microcompact", keep_recent_turns=1)
+    assert recording.recorded == [None] * 12
+    assert made.baseline == sorted(made.baseline)
+    assert made.firings and made.totals.saved > 0
+
+
+# -- what makes no sense
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("manual", {}, "applied by hand"),
+        ("defect-compact", {"delay": -1}, "delay"),
+        ("defect-compact", {"summary_tokens": 0}, "1 or more"),
+        ("defect-compact", {"recorded": "some"}, "keep or ignore"),
+        ("no-such", {}, "unknown policy"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(name: str, given: dict[str, Any], says: str) -> None:
+    session = ct.from_messages([{"role": "user", "content": "hello"}])
+    with pytest.raises(PlanError, match=says):
+        replay(session, name, **given)
+
+
+def test_amounts_add_up() -> None:
+    one = (1, 2, 3, 4, 5, 6, 7)
+    assert plus(one, minus(NOTHING, one)) == NOTHING
+    assert total([one, one]) == plus(one, one)
+    assert tokens_of(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8

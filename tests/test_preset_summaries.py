@@ -16,7 +16,6 @@ from tests.worked_examples import (
     Message,
     checked_range,
     conversation,
-    conversation_of,
     fires,
     left_by,
     messages_gone,
@@ -204,14 +203,6 @@ def test_deepagents_cuts_no_pair() -> None:
     session = told(typed(), *(used("x" * 400) for _ in range(6)), typed())
     assert session.to_messages()[8]["content"][0]["type"] == "tool_result"
     assert ct.plan(session, "deepagents").boundary == 7
-
-
-def test_deepagents_shortens_arguments_first() -> None:
-    """deepagents: before it summarises, texts above 2,000 characters in old calls are cut to 20 and a marker."""
-    written = (used("done", tool="Write", path="a.py", content="c" * size) for size in (2_000, 2_001))
-    session = told(typed(), *written, conversation_of([8_000] * 12))
-    calls = [ct.plan(session, "deepagents", window=100_000).head[number]["content"][0]["input"] for number in (1, 3)]
-    assert [each["content"] for each in calls] == ["c" * 2_000, "c" * 20 + "...(argument truncated)"]
 
 
 @pytest.mark.parametrize(("messages", "acts"), [(80, False), (81, True)])

@@ -174,7 +174,8 @@ class Composed(BasePolicy):
             return nothing(self.name, params, context, self.trigger(state, params), "it does nothing")
         rule: Rule = self._set(params)
         window = rule.trigger.window(state)
-        limits = Limits(window, rule.trigger.limit(state) or window)
+        size, known = rule.size, state.window.known
+        limits = Limits(window, rule.trigger.limit(state) or window, known, size.bytes_per_token, size.per_message)
         does = shortening if rule.shortens else changing
         return does(self.name, rule, params, context, self.trigger(state, params), limits)
 

@@ -310,10 +310,8 @@ class Walk:
         if recording.recorded[self.call] is not None:
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
-            self.reported = (
-                call.message,
-                Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted),
-            )
+            told = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)
+            self.reported = call.message, told
         self.call += 1
 
     def _kept(self, size: int, weights: tuple[float, ...]) -> int:

@@ -14,7 +14,8 @@ Role = Literal["user", "assistant"]
 
 
 class Clear(Part):
-    """``marker`` stands in place of each body; the inputs of calls become empty, and thinking goes.
+    """``marker`` stands in place of each body, ``{lines}`` in it for how many lines went; the inputs of calls become
+    empty, and thinking goes.
 
     With ``inputs`` the inputs of the calls whose results are cleared are emptied too.
     """

@@ -12,7 +12,7 @@ from context_tui.policies.base import Params, nothing
 from context_tui.policies.parts.actions import Truncate
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
-from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, NOUNS, Of, bodies, select
+from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, bodies, select
 from context_tui.session.bodies import body_text
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
@@ -39,7 +39,7 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
         return nothing(name, params, context, trigger, reason)
     of: Of = rule.clear.of if rule.clear else "results"
     marker = rule.clear.marker if rule.clear else ""
-    gain = Body.of(marker).tokens if rule.clear and of == "results" else 0
+    gain = clearing(name, marker).body.tokens if rule.clear and of == "results" else 0
     chosen = select(context, rule.select, rule.keep, of, marker, gain, limits)
     freed = sum(chosen.tokens)
     wanted, more = rule.only_if.clear_at_least, rule.only_if.clear_more_than
@@ -106,8 +106,21 @@ def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker:
         facts = context.facts
         left = sum(tokens_of_bytes(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
         return Changed(rows, freed - left, lambda row: Change("clear", input_body(facts, row, {}), name))
-    change = removal(name) if of == "thinking" else Change("clear", Body.of(marker), name)
+    change = removal(name) if of == "thinking" else clearing(name, marker)
     return Changed(rows, freed - len(rows) * change.body.tokens, _Same(change))
+
+
+def clearing(name: str, marker: str) -> Change:
+    """The marker in place of a body; the lines that went are counted when it is carried out."""
+    if LINES not in marker:
+        return Change("clear", Body.of(marker), name)
+    size = utf8_len(marker.replace(LINES, "00"))
+    return Change("clear", Body(None, size), name, lambda body: lined(marker, body_text(body)))
+
+
+def lined(marker: str, text: str) -> str:
+    """The marker with how many lines the text had."""
+    return marker.replace(LINES, f"{len(text.splitlines())}")
 
 
 def _with_inputs(name: str, context: Context, results: Changed) -> Changed:

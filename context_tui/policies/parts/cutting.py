@@ -26,7 +26,8 @@ Otherwise = Literal["pair", "message", "newest_turn", "all", "all_if_answered"]
 class Cut(Part):
     """Where the context is cut: at the nearest place ``back`` or ``forward`` of what is kept.
 
-    With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where there is no such place,
+    With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where no more than ``few``
+    messages would go, everything goes. Where there is no such place,
     ``otherwise`` says what is tried, in order: another kind of place, the start of the newest turn, everything, or
     everything if the last message is a reply without calls.
     """
@@ -36,6 +37,7 @@ class Cut(Part):
     at: Place = "pair"
     move: Literal["back", "forward"] = "back"
     newest_turn: bool = False
+    few: int | None = Field(default=None, ge=0, le=1_000)
     otherwise: tuple[Otherwise, ...] = ()
 
 
@@ -53,10 +55,25 @@ class Head(Part):
     until: float | None = param(None, "share of the window that may be left", "of window", 0.01, 1.0)
     even: bool = Field(default=False)
 
+    def head_of(context: Context, keep: Keep, cut: Cut) -> int:
+        """Position behind the messages that are kept at the
+        beginning, with the results of their calls where the cut goes by pairs.
+        """
 
-def cut_of(context: Context, keep: Keep, head: Head | None, cut: Cut, limits: Limits) -> int:
-    """Position of the first message that is kept at the end; the context's length where nothing is, 0: no cut."""
-    first, length = keep.first or 0, len(context)
+    first = min(keep.first or 0, len(context))
+    if first and cut.at == "pair":
+        calls = open_calls(context)
+        return next((at for at in range(first, len(context)) if calls[at] == at), len(context))
+    return first
+
+
+def cut_of(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: Limits) -> int:
+    """Position of the first message that is kept at the end; the context's length where nothing is, 0: no cut.
+
+    Args:
+        first: the position behind what is kept at the beginning.
+    """
+    length = len(context)
     if head is not None:
         return _by_head(context, head, cut, first, limits)
     start = keep.start(context, limits)
@@ -96,7 +113,9 @@ def _place(context: Context, start: int, cut: Cut, first: int) -> int:
         at = _otherwise(context, start, each, first)
         if at is not None:
             break
-    return at if at is not None and at > first else 0
+    if at is None or at <= first:
+        return 0
+    return len(context) if cut.few is not None and at - first <= cut.few else at
 
 
 def _otherwise(context: Context, start: int, what: Otherwise, first: int) -> int | None:

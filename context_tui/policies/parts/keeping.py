@@ -13,6 +13,7 @@ from context_tui.compaction.verdicts import Code
 from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
+from context_tui.tokens.estimators import BYTES_PER_TOKEN
 from context_tui.tokens.measured import measured
 
 
@@ -25,10 +26,15 @@ class Protected(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What shares are of, in tokens: the window, and the limit of the trigger (the window where it has none)."""
+    """What is known of the moment, in tokens: the window and whether it is a known one, and the limit of the trigger
+    (the window where it has none); and how the rule counts: bytes for a token, and tokens more for each message.
+    """
 
     window: int
     trigger: int
+    known: bool = True
+    bytes_per_token: float = BYTES_PER_TOKEN
+    per_message: int = 0
 
 
 class Keep(Part):
@@ -37,10 +43,11 @@ class Keep(Part):
     ``turns``, ``messages``, ``tokens``, ``share`` (of the window), ``share_of_trigger`` (of the limit at which it
     acts), ``share_of_context`` and ``share_of_messages`` are parts of the end; ``at_least`` and ``at_most`` bound the
     tokens that a share gives. The message that crosses a limit in tokens is kept with ``crossing``.
-    ``share_of_messages`` counts from ``from_messages`` messages on. ``results`` and ``result_tokens`` are the newest
-    tool results, counted among all of them or, with ``count = "eligible"``, among those that could be cleared; of
-    ``every`` so many they are cleared together. ``first`` are messages at the beginning. ``user_tokens`` and
-    ``user_messages`` are what a person typed, newest first, where all else goes.
+    ``share_of_messages`` counts from ``from_messages`` messages on; ``unknown_window`` messages stand for ``share``
+    where the window is unknown. ``results`` and ``result_tokens`` are the newest tool results, counted among all of
+    them or, with ``count = "eligible"``, among those that could be cleared; of ``every`` so many they are cleared
+    together. ``first`` are messages at the beginning. ``user_tokens`` and ``user_messages`` are what a person typed,
+    newest first, where all else goes.
     """
 
     prefix: ClassVar[str] = "keep"
@@ -59,6 +66,7 @@ class Keep(Part):
     at_least: int | None = param(None, "tokens kept at the end at least", "tokens", 0, 10_000_000, of_window=True)
     at_most: int | None = param(None, "tokens kept at the end at most", "tokens", 0, 10_000_000, of_window=True)
     crossing: bool = False
+    unknown_window: int | None = Field(default=None, ge=0, le=100_000)
     results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
     result_tokens: int | None = param(
         None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
@@ -93,9 +101,12 @@ class Keep(Part):
             head = sums.total * (1 - self.share_of_context)
             words = f"within the last {self.share_of_context:.0%} of the tokens"
             yield Protected(bisect_left(sums.prefix, head - 1e-6), Code.TAIL, words)
-        budget = self.budget(limits)
-        if budget is not None:
-            yield Protected(self._fitting(sums.prefix, budget), Code.TAIL, f"in the tail of about {budget:,} tokens")
+        if self.share is not None and self.unknown_window is not None and not limits.known:
+            last = f"within the last {self.unknown_window:,} messages, as the window is unknown"
+            yield Protected(max(length - self.unknown_window, 0), Code.RECENT_MESSAGE, last)
+        elif (budget := self.budget(limits)) is not None:
+            words = f"in the tail of about {budget:,} tokens"
+            yield Protected(self._fitting(sums.prefix, budget, limits), Code.TAIL, words)
 
     def budget(self, limits: Limits) -> int | None:
         """Tokens that the end may have; None where it goes by something else."""
@@ -108,12 +119,17 @@ class Keep(Part):
         budget = max(budget, self.at_least or 0)
         return budget if self.at_most is None else min(budget, self.at_most)
 
-    def _fitting(self, prefix: list[int], budget: int) -> int:
+    def _fitting(self, prefix: list[int], budget: int, limits: Limits) -> int:
         """The position from which on there are at most *budget* tokens; with ``crossing`` at least so many."""
-        head = prefix[-1] - budget
-        if head <= 0:
-            return 0
-        return bisect_right(prefix, head) - 1 if self.crossing else bisect_left(prefix, head)
+        length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
+
+        def before(at: int) -> int:
+            """Tokens of the tail from *at* on, negative so that they ascend."""
+            return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
+
+        if self.crossing:
+            return max(bisect_right(range(length + 1), -budget, key=before) - 1, 0)
+        return bisect_left(range(length + 1), -budget, key=before)
 
     def start(self, context: Context, limits: Limits) -> int:
         """The first position of what is kept at the end; the context's length where nothing is."""

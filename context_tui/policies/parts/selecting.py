@@ -27,6 +27,8 @@ Of = Literal["results", "inputs", "thinking"]
 _KINDS = {"results": Kind.TOOL_RESULT, "inputs": Kind.TOOL_USE, "thinking": Kind.THINKING}
 NOUNS = {"results": "tool results", "inputs": "inputs of calls", "thinking": "thinking"}
 """What they are called in words."""
+LINES, MOST_DIGITS = "{lines}", 4
+"""What stands in a marker for how many lines went, which is known when it is carried out, and its usual digits."""
 EMPTY_INPUT = 2
 """Bytes of the input ``{}``."""
 
@@ -95,9 +97,10 @@ def is_marked(context: Context, row: int, of: Of, marker: str) -> bool:
     if body is not None:
         return bool(body.known) or body.removed or body.text == marker
     if of == "results":
-        if marker.startswith("[") and len(marker) <= START_LENGTH:
+        if marker.startswith("[") and len(marker) <= START_LENGTH and LINES not in marker:
             return context.facts.starts.get(row) == marker
-        return context.facts.text_bytes[row] == utf8_len(marker)
+        more = context.facts.text_bytes[row] - utf8_len(marker.replace(LINES, ""))
+        return 1 <= more <= MOST_DIGITS if LINES in marker else more == 0
     return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT
 
 

@@ -13,11 +13,12 @@ from context_tui.policies.base import Params, nothing
 from context_tui.policies.defect_compact import prepare_head
 from context_tui.policies.parts.actions import Note, Summarise, Truncate
 from context_tui.policies.parts.changing import truncated_text
-from context_tui.policies.parts.cutting import cut_of
+from context_tui.policies.parts.cutting import cut_of, head_of
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag
+from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, bytes4
 from context_tui.tokens.measured import measured
@@ -38,7 +39,8 @@ _ASK = "Write the summary of the conversation above."
 
 def shortening(name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: Limits) -> Plan:
     """What a rule that drops or summarises would do; linear in the context, and facts only."""
-    length, first, only_if = len(context), rule.keep.first or 0, rule.only_if
+    length, only_if = len(context), rule.only_if
+    first = head_of(context, rule.keep, rule.cut)
 
     def idle(why: str) -> Plan:
         return nothing(name, params, context, trigger, f"nothing to {rule.action}: {why}")
@@ -47,13 +49,13 @@ def shortening(name: str, rule: Rule, params: Params, context: Context, trigger:
         return idle(f"{length:,} messages, and {only_if.messages:,} are wanted")
     if only_if.no_open_call and length and _has_call(context, length - 1):
         return idle("the last message has a call without a result")
-    cut = cut_of(context, rule.keep, rule.head, rule.cut, limits)
+    cut = cut_of(context, rule.keep, rule.head, rule.cut, first, limits)
     typed = list(_typed(context, rule, first, cut)) if rule.keep.typed() else []
     stay = {position for position, _ in typed}
     gone = [position for position in range(first, cut) if position not in stay]
     if not gone:
         return idle("everything is kept")
-    if len(gone) == 1 and context.facts.flags[context.order[gone[0]]] & MessageFlag.SUMMARY:
+    if length == 1 and context.facts.flags[context.order[gone[0]]] & MessageFlag.SUMMARY:
         return idle("all that would go is an earlier summary")
     if only_if.progress is not None and len(gone) < only_if.progress * length:
         return idle(f"{len(gone):,} of {length:,} messages would go, and {only_if.progress:.0%} are wanted")
@@ -148,23 +150,17 @@ def _stripped(context: Context, typed: list[tuple[int, int | None]], name: str) 
         for row in texts:
             size = context.facts.text_bytes[row]
             if size > budget:
-                yield row, _cut_text(budget, name)
+                yield row, _cut_text(size, budget, name)
                 budget = 0
             else:
                 budget -= size
 
 
-MIDDLE = "\n...\n"
-"""What stands where the middle of a typed text was cut out."""
-
-
-def _cut_text(budget: int, name: str) -> Change:
-    """The beginning and the end of a text, in so many bytes."""
-    room = max(budget - len(MIDDLE), 0)
-    cut = Truncate(head=room - room // 2, tail=room // 2, middle=MIDDLE if room else "")
-    if not room:
-        return removal(name)
-    return Change("truncate", Body(None, room + len(MIDDLE)), name, lambda text: truncated_text(cut, text))
+def _cut_text(size: int, budget: int, name: str) -> Change:
+    """The beginning and the end of a text of *size* bytes, in about *budget* bytes."""
+    middle = f"…{(size - budget) // BYTES_PER_TOKEN} tokens truncated…"
+    cut = Truncate(head=budget - budget // 2, tail=budget // 2, middle=middle)
+    return Change("truncate", Body(None, budget + utf8_len(middle)), name, lambda text: truncated_text(cut, text))
 
 
 def prompt_of(summarise: Summarise) -> Prompt:

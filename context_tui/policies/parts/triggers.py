@@ -70,7 +70,8 @@ class When(Part):
 
     ``share`` is of the context window, ``reserve`` what is left free of it (or of the share); ``at_least`` and
     ``at_most`` bound the limit that they give. ``unknown_window`` is the window where none is known, ``min_window`` the
-    smallest one in which the condition can hold. It holds at the limit, or with ``above`` only beyond it.
+    smallest one in which the condition can hold. It holds at the limit, or with ``above`` only beyond it. With
+    ``whole_percent`` the share has to be reached in whole percent.
     """
 
     prefix: ClassVar[str] = "trigger"
@@ -92,6 +93,7 @@ class When(Part):
     above: bool = False
     unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
     min_window: int | None = Field(default=None, ge=1, le=10_000_000)
+    whole_percent: bool = False
 
     @model_validator(mode="after")
     def _one(self) -> When:
@@ -120,7 +122,10 @@ class When(Part):
         if self.share is None and self.reserve is None:
             return None
         window = self.window(state)
-        limit = (window if self.share is None else int(self.share * window)) - (self.reserve or 0)
+        limit = window if self.share is None else int(self.share * window)
+        if self.whole_percent and self.share is not None:
+            limit = -(-window * round(self.share * 10_000) // 10_000)
+        limit -= self.reserve or 0
         limit = max(limit, self.at_least or 0)
         return limit if self.at_most is None else min(limit, self.at_most)
 

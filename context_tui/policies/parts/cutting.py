@@ -55,11 +55,9 @@ class Head(Part):
     until: float | None = param(None, "share of the window that may be left", "of window", 0.01, 1.0)
     even: bool = Field(default=False)
 
-    def head_of(context: Context, keep: Keep, cut: Cut) -> int:
-        """Position behind the messages that are kept at the
-        beginning, with the results of their calls where the cut goes by pairs.
-        """
 
+def head_of(context: Context, keep: Keep, cut: Cut) -> int:
+    """Position behind what is kept at the beginning, with the results of its calls where the cut goes by pairs."""
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = open_calls(context)

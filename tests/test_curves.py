@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
 from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Body, Context
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
@@ -91,7 +91,7 @@ EAGER = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_t
 
 
 def test_every_parameter_is_here() -> None:
-    assert set(VALUES) == {(name, key) for name, policy in POLICIES.items() for key in policy.Params.model_fields}
+    assert set(VALUES) == {(name, key) for name, policy in SHOWN.items() for key in policy.Params.model_fields}
 
 
 @pytest.mark.parametrize("name, key", VALUES)

@@ -22,6 +22,7 @@ from context_tui.policies.parts.shortening import shortening
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+from context_tui.tokens.measured import measured
 
 _TRIGGER_ONLY = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
@@ -148,6 +149,8 @@ class Composed(BasePolicy):
             if place.rule in self._borrowed:
                 policy, options = self.steps(params)[place.rule]
                 return policy.end(str(place.path[0]), options, context)
+            if place.path == ("keep", "every"):
+                return len(measured(context).results.block) + 2
         return None
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:

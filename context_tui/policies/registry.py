@@ -215,7 +215,8 @@ def policy_named(name: str) -> Policy:
     if name in POLICIES:
         return POLICIES[name]
     near = get_close_matches(name, POLICIES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(POLICIES)}"
+    others = "and presets that `context-tui policies` lists"
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(SHOWN)}, {others}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 

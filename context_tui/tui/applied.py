@@ -18,7 +18,8 @@ from context_tui.tui.view import Applied, Location
 
 def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Location]:
     """What *plan* did where *after* came of it, and where a cursor that was at *cursor* is there."""
-    order = [each if isinstance(each, int) else -1 for each in order_after(plan)]
+    left = list(order_after(plan))
+    order = [each if isinstance(each, int) else -1 for each in left]
     place = {message: index for index, message in enumerate(order) if message >= 0}
     touched = {plan.context.facts.block_message[row] for row in plan.changes}
     marks: dict[int, str] = {}
@@ -30,6 +31,11 @@ def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Loca
     if cursor.message in place:
         index = place[cursor.message]
         return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, min(cursor.block, -1)))
+    if (
+        plan.action_at(measured(plan.context).position_of.get(cursor.message, -1)) == "summarise"
+        and plan.summary in left
+    ):
+        return told, Location(left.index(plan.summary))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
     return told, Location(max(following - 1, 0))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.tokens.believed import Believed
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
@@ -30,7 +30,7 @@ from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
-PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in POLICIES}
+PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in SHOWN}
 
 
 class Scores(Alone):
@@ -51,7 +51,7 @@ class Scores(Alone):
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
     rows = {row.policy: row for row in score_rows(PLANS.get)}
-    assert list(rows) == list(POLICIES)
+    assert list(rows) == list(SHOWN)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
     assert made and micro.request == next_request(made) and not micro.request.waits
@@ -141,12 +141,12 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
     assert policy_title(name, width) == title
-    assert all(len(policy_title(each, cells)) <= cells for each in POLICIES for cells in range(20, 130))
+    assert all(len(policy_title(each, cells)) <= cells for each in SHOWN for cells in range(20, 130))
 
 
 ROWS = st.builds(
     ScoreRow,
-    st.sampled_from(list(POLICIES)),
+    st.sampled_from(list(SHOWN)),
     st.sampled_from([True, False, None]),
     st.sampled_from(["", "at 112k"]),
     st.sampled_from(["changes nothing", "clears 9 of 29 results", "if forced: summarises 44 of 68 messages"]),
@@ -227,10 +227,10 @@ def test_snapshot_44(snap_compare: Any) -> None:
 def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Twelve policies: those there are, and copies of one under other names."""
     prune = type(POLICIES["agent-sdk-prune"])
-    for number in range(len(POLICIES), 12):
+    for number in range(len(SHOWN), 12):
         name = f"another-{number + 1}"
         monkeypatch.setitem(POLICIES._added[0], name, type("Another", (prune,), {"name": name})())
-    return list(POLICIES)
+    return list(SHOWN)
 
 
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
@@ -238,7 +238,7 @@ def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     columns = columns_for(rows, 80)
     lines = ["".join(text for text, _ in score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
-    bound = [binding.key for binding in keys(POLICIES) if (binding.id or "").startswith("policy-")]
+    bound = [binding.key for binding in keys(SHOWN) if (binding.id or "").startswith("policy-")]
     assert bound == list("123456789") and digits(12) == "1–9" and digits(7) == "1–7"
 
 

@@ -705,6 +705,10 @@ def every_trigger(session: Session) -> object:
     return [firing_runs(session, policy, policy.Params()) for policy in SHOWN.values()]
 
 
+OF_PARTS = ("opencode-prune", "gemini-masking", "codex", "opencode-compact", "letta")
+"""Policies that are data, one for each kind of what their parts do."""
+
+
 def shapes() -> Iterator[Shape]:
     """Every row."""
     yield Shape("list a folder", 400, folder)

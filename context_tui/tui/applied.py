@@ -11,6 +11,7 @@ from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
+from context_tui.tokens.measured import measured
 from context_tui.tui.numbers import sign
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location
@@ -31,10 +32,8 @@ def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Loca
     if cursor.message in place:
         index = place[cursor.message]
         return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, min(cursor.block, -1)))
-    if (
-        plan.action_at(measured(plan.context).position_of.get(cursor.message, -1)) == "summarise"
-        and plan.summary in left
-    ):
+    position = measured(plan.context).position_of.get(cursor.message, -1)
+    if plan.action_at(position) == "summarise" and plan.summary in left:
         return told, Location(left.index(plan.summary))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
     return told, Location(max(following - 1, 0))

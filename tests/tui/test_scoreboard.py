@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.tokens.believed import Believed
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
@@ -255,7 +255,7 @@ async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(t
         await pilot.press("down", "down", "down")
         assert screen.view.policy == "another-12"
         titles = [each.title for each in running.get_system_commands(screen) if each.title.startswith("Policy: ")]
-        assert [each.split(":")[1].strip() for each in titles][-3:] == twelve[9:]
+        assert [each.split(":")[1].strip() for each in titles][-len(PRESETS) - 3 :] == [*twelve[9:], *PRESETS]
 
 
 async def test_the_chosen_policy_is_in_sight_where_not_all_are(twelve: list[str]) -> None:

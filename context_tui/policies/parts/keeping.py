@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from math import ceil
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -71,7 +71,7 @@ class Keep(Part):
     result_tokens: int | None = param(
         None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
     )
-    count: str = Field(default="all", pattern="^(all|eligible)$")
+    count: Literal["all", "eligible"] = "all"
     every: int | None = param(None, "results that are cleared together", "results", 1, 100_000)
     user_tokens: int | None = param(
         None, "tokens of what was typed that are kept", "tokens", 0, 10_000_000, of_window=True

@@ -374,7 +374,7 @@ def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
         session = recorded(tmp_path, tokens, typed(), rounds(4, 1_000), spoke(""))
         plan = planned(session, mine)
         alone = ct.plan(session, "agent-sdk-prune", max_chars=900)
-        assert len(plan.steps) == ran and plan.steps[0].edits == alone.edits and len(alone.edits) == 3
+        assert len(plan.steps) == ran and plan.steps[0].edits == alone.edits and len(alone.edits) == 2
 
 
 def test_a_summary_in_the_background() -> None:

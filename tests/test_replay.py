@@ -326,7 +326,7 @@ def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
     assert kept.sizes[-1] == 9_000
     assert kept.recorded_gone and not undone.recorded_gone
     assert undone.sizes[:-1] == kept.sizes[:-1]
-    assert undone.sizes[-1] == pytest.approx(undone.sizes[-2], rel=0.05)  # nothing went, and no summary came
+    assert 0 < undone.sizes[-1] - undone.sizes[-2] < 200  # nothing went, no summary came, and "done" was appended
     assert undone.baseline == undone.sizes
     assert undone.totals.saved == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -11,21 +12,26 @@ from context_tui.cli.inspect import calibration_report
 from context_tui.cli.options import named, opened, parse, parser, policy_and_params, tokens
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
+from context_tui.lab import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import assignments, params_for
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.backtest import Tested, Threshold, backtest, explaining
+from context_tui.price.advice import advice
+from context_tui.price.model import PriceModel
+from context_tui.price.priced import FiringPrice, Priced
+from context_tui.regret.index import TIERS
+from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Replay
-from context_tui.replay.walk import SUMMARY_DELAY, replay_with
+from context_tui.replay.walk import SUMMARY_DELAY
 from context_tui.session.session import Session
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
 
 LIMITS = (
-    "A replay shows what would have been dropped, and whether the recorded run used it later;",
-    "it does not show what an agent with that context would have done.",
+    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
+    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
 )
 
 OWN = {"claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"}}
@@ -36,9 +42,9 @@ class Back(NamedTuple):
     """The agent's own policy held against the recorded compactions of one kind."""
 
     policy: str
-    tested: list[Tested]
+    tested: list[Backtested]
     threshold: Threshold | None
-    fitted: list[Tested]  # with the threshold that explains most
+    fitted: list[Backtested]  # with the threshold that explains most
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -51,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         "--policy",
         dest="policies",
         action=_NextPolicy,
+        type=named,
         metavar="POLICY",
         help="a policy, or settings saved under a name; several are shown side by side",
     )
@@ -81,23 +88,26 @@ def run(arguments: Sequence[str]) -> int:
         metavar="N",
         help=f"calls made while a summary is written in the background (default: {SUMMARY_DELAY})",
     )
+    options.add_argument(
+        "--shares-prefix",
+        action="store_true",
+        help="the summarizer is sent the calls' own beginning, which it reads from the cache",
+    )
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
     if not given.policies:
         options.error("no policy is named; give one with -P")
     chosen = [_chosen(name, texts) for name, texts in given.policies]
     session = opened(given.session, given.window)
-    recording = Recording(session)
-    replays = [
-        replay_with(recording, *each, recorded=given.recorded, summary_tokens=given.summary_tokens, delay=given.delay)
-        for each in chosen
-    ]
-    backs = backtests(recording)
+    lab = Lab(session)
+    settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix)
+    studies = [lab.study(*each, settings) for each in chosen]
+    backs = backtests(lab.recording)
     if given.json:
-        write_json(report_of(recording, replays, backs, given.recorded))
+        write_json(report_of(lab, studies, backs))
     else:
-        show(recording, replays, backs)
-    if not recording.calls:
+        show(lab, studies, backs)
+    if not lab.recording.calls:
         talk("there is no call to a model in this session, so there is nothing to replay")
     return ExitCode.DONE
 
@@ -106,7 +116,7 @@ class _NextPolicy(argparse.Action):
     """Begin one more policy, whose parameters follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (named(values), [])])
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
 
 
 class _ItsParam(argparse.Action):
@@ -142,14 +152,14 @@ def backtests(recording: Recording) -> list[Back]:
 # JSON
 
 
-def report_of(recording: Recording, replays: Sequence[Replay], backs: Sequence[Back], recorded: str) -> dict[str, Any]:
+def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict[str, Any]:
     """The replays as JSON-ready data (schema ``context-tui.replay/1``)."""
-    session = recording.session
+    session, recording = lab.session, lab.recording
     most = max(recording.calibrations, key=lambda each: each.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
         "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
-        "recorded": recorded,
+        "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
         "requests": [
             {"message": call.message, "recorded": size, "window": window.tokens}
@@ -175,26 +185,60 @@ def report_of(recording: Recording, replays: Sequence[Replay], backs: Sequence[B
         "thresholds": [
             {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None
         ],
-        "policies": [policy_report(each) for each in replays],
+        "price_model": price_report(lab.price_model),
+        "policies": [policy_report(each) for each in studies],
     }
 
 
-def policy_report(made: Replay) -> dict[str, Any]:
-    """One policy along the recording."""
-    totals = made.totals
+def price_report(model: PriceModel) -> dict[str, Any]:
+    """What the recorded calls read from the prompt cache, beside what the model of it says."""
+    report = asdict(model)
+    report["unexplained"] = [asdict(each) for each in model.unexplained]
+    return report
+
+
+def policy_report(study: Study) -> dict[str, Any]:
+    """One policy along the recording. ``regrets`` of a firing are places in the policy's list of regrets."""
+    made, priced = study.replay, study.priced
     return {
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "context": list(made.sizes),
         "without": list(made.baseline),
-        "firings": [firing_report(each) for each in made.firings],
+        "firings": [
+            {**firing_report(firing), "price": asdict(cost), "regrets": study.cases_of(firing)}
+            for firing, cost in zip(made.firings, priced.firings, strict=True)
+        ],
         "totals": {
-            "sent": totals.sent,
-            "saved": totals.saved,
-            "peak": totals.peak,
-            "overflows": totals.overflows,
+            **made.totals._asdict(),
+            "cost": priced.cost,
+            "cost_without": priced.baseline_cost,
+            "cost_unit": priced.table.unit,
+        },
+        "advice": [asdict(each) for each in advice(priced)],
+        "regret": {
+            "dropped": study.regret.dropped,
+            "used_later": study.regret.used_later,
+            "tokens_dropped": study.regret.tokens_dropped,
+            "tokens_used_later": study.regret.tokens_used_later,
+            "by_tier": dict(study.regret.by_tier),
+            "tokens_by_tier": dict(study.regret.tokens_by_tier),
+            "read_anew": study.regret.read_anew,
+        },
+        "regrets": [{name: getattr(case, name) for name in _CASE} for case in study.regret.cases],
+        "bound": {
+            name: {
+                "could_go": sum(share.most),
+                "went": sum(share.taken),
+                "left": share.sent_for_nothing,
+                "share": share.reached,
+            }
+            for name, share in (("results", study.bound.results), ("everything", study.bound.everything))
         },
     }
+
+
+_CASE = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
 
 
 def firing_report(firing: Firing) -> dict[str, Any]:
@@ -219,30 +263,48 @@ def firing_report(firing: Firing) -> dict[str, Any]:
 # Text
 
 
-def show(recording: Recording, replays: Sequence[Replay], backs: Sequence[Back]) -> None:
+def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     """The replays as text."""
-    session = recording.session
+    session, recording = lab.session, lab.recording
     known = sum(size is not None for size in recording.recorded)
     window = recording.windows[-1] if recording.windows else session.window
     say(f"{session.info.path}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
-    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, replays)}")
+    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
     say(_ruler(recording))
+    say(_prices(lab, studies))
     table(
         "policies along the recording (tokens)",
-        ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window"),
-        [_row(recording, each) for each in replays],
+        ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window", "cost", "saves"),
+        [_row(each) for each in studies],
     )
-    for each in replays:
+    table(
+        "regret: dropped blocks that the recorded run used later (tokens by bytes/4)",
+        ("policy", "dropped", "used later", "of tokens", "re-fetch", "edit", "reference", "could go unused", "went"),
+        [_regret_row(each) for each in studies],
+    )
+    for each in studies:
         _show_firings(each)
+        _show_regrets(each)
     for back in backs:
         _show_backtest(back)
     for line in LIMITS:
         say(line)
 
 
-def _kept(session: Session, replays: Sequence[Replay]) -> str:
+def _prices(lab: Lab, studies: Sequence[Study]) -> str:
+    """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
+    model, note = lab.price_model, studies[0].priced.table.note
+    if model.error is None:
+        return f"{note}; no read of a prompt cache is recorded"
+    return (
+        f"{note}; of {model.read_recorded:,} recorded tokens read from the prompt cache the model predicts "
+        f"{model.read_predicted:,} ({model.error:.2%} off; call by call {model.off or 0:.2%})"
+    )
+
+
+def _kept(session: Session, studies: Sequence[Study]) -> str:
     count = len(session.facts.compactions)
-    happen = not replays or replays[0].recorded == "keep"
+    happen = studies[0].replay.recorded == "keep"
     return f"{'happen' if happen else 'do not happen'} ({count:,} in the file)"
 
 
@@ -265,21 +327,59 @@ def label(made: Replay) -> str:
     return " ".join([made.policy, *assignments(changed)])
 
 
-def _row(recording: Recording, made: Replay) -> tuple[object, ...]:
+def _row(study: Study) -> tuple[object, ...]:
+    made, priced = study.replay, study.priced
     totals, first = made.totals, made.firings[0].message if made.firings else ""
     without = sum(made.baseline)
     saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
-    return label(made), len(made.firings), first, totals.peak, totals.sent, saved, totals.overflows
+    cheaper = priced.baseline_cost - priced.cost
+    saves = f"{money(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
+    counts = len(made.firings), first, totals.peak, totals.sent
+    return label(made), *counts, saved, totals.overflows, money(priced.cost, priced), saves
 
 
-def _show_firings(made: Replay) -> None:
+def _regret_row(study: Study) -> tuple[object, ...]:
+    found, share = study.regret, study.bound.everything
+    of = f"{found.tokens_used_later:,} of {found.tokens_dropped:,}"
+    went = "" if share.reached is None else f"{share.reached:.0%}"
+    by_tier = (found.by_tier[tier] for tier in TIERS)
+    return label(study.replay), found.dropped, found.used_later, of, *by_tier, sum(share.most), went
+
+
+def _show_regrets(study: Study) -> None:
+    cases = study.regret.cases
+    rows = [(each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in cases[:SHOWN]]
+    heads = ("tier", "message", "tokens", "dropped at", "used at", "evidence")
+    table(f"dropped by {label(study.replay)} and used later", heads, rows)
+    if len(cases) > SHOWN:
+        say(f"  {len(cases) - SHOWN:,} more; --json lists all")
+
+
+def money(cost: float, priced: Priced) -> str:
+    """A cost with its unit."""
+    return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} {priced.table.unit}"
+
+
+def _show_firings(study: Study) -> None:
+    made, priced = study.replay, study.priced
     rows = [
-        (each.message, each.policy, each.before, each.after, what(each), each.reason) for each in made.firings[:SHOWN]
+        (each.message, each.policy, each.before, each.after, what(each), *_worth(cost, priced), each.reason)
+        for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
     ]
-    heads = ("message", "policy", "before", "after", "what", "why")
+    heads = ("message", "policy", "before", "after", "what", "pays after", "calls left", "costs", "why")
     table(f"firings of {label(made)}", heads, rows)
     if len(made.firings) > SHOWN:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
+    for each in advice(priced):
+        say(f"  {each.words}")
+
+
+def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
+    """After how many calls a firing pays, how many were left, and what it cost; less than nothing is saved."""
+    after = (
+        "never" if cost.break_even is None else "at once" if not cost.break_even else f"{cost.break_even:,.0f} calls"
+    )
+    return after, cost.calls_left, money(cost.cost, priced)
 
 
 def what(firing: Firing) -> str:
@@ -307,7 +407,7 @@ def _show_backtest(back: Back) -> None:
         )
 
 
-def _off(tested: Tested) -> str:
+def _off(tested: Backtested) -> str:
     if not tested.testable:
         return "not testable"
     return "not there" if tested.off_by is None else f"{tested.off_by:,}"

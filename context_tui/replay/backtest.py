@@ -22,7 +22,7 @@ from context_tui.session.facts import Compaction
 
 
 @dataclass(frozen=True)
-class Tested:
+class Backtested:
     """A recorded compaction, and what the policy makes of it.
 
     Attributes:
@@ -59,7 +59,7 @@ class Threshold(NamedTuple):
 
 def backtest(
     recording: Recording, policy: Policy, params: Params, kind: str = "full", threshold: int | None = None
-) -> list[Tested]:
+) -> list[Backtested]:
     """Every recorded compaction of this kind, held against a policy that runs along the unchanged recording.
 
     Args:
@@ -96,12 +96,12 @@ def _tested(
     compaction: Compaction,
     states: Sequence[RuntimeState],
     calls: Sequence[int],
-) -> Tested:
+) -> Backtested:
     session, at = recording.session, compaction.message
     facts, recorded = session.facts, compaction.pre_tokens if compaction.kind == "full" else None
 
-    def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Tested:
-        return Tested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
+    def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Backtested:
+        return Backtested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
 
     start = epoch_at(facts, at).start
     before = [state for state in states[: bisect_left(states, at, key=lambda each: each.at)] if state.at > start]
@@ -123,7 +123,7 @@ def _tested(
     return told(f"it does not fire there: {now.reason}", testable=True, above=above)
 
 
-def explaining(tested: Sequence[Tested]) -> Threshold | None:
+def explaining(tested: Sequence[Backtested]) -> Threshold | None:
     """The thresholds that explain most of these compactions; None where none tells an interval."""
     told = [each for each in tested if each.testable and each.recorded is not None]
     spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]

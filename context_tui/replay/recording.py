@@ -136,7 +136,7 @@ class Recording:
 
     def _is_call(self, message: int) -> bool:
         facts = self.session.facts
-        put_in = message in self.undone or facts.flags[message] & MessageFlag.SUMMARY
+        put_in = message in self.undone or facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
         return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
 
     def _not_in_file(self) -> int:

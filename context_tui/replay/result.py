@@ -74,8 +74,7 @@ class Firing:
     reason: str
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """Sums over all calls, in tokens: ``sent`` by the policy, ``saved`` against the recording, and the ``peak``.
 
     ``overflows`` are the calls whose context is larger than the window.

@@ -18,7 +18,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.replay.amounts import TEXT, Amount, one, tokens_of
+from context_tui.replay.amounts import NOTHING, TEXT, Amount, minus, one, tokens_of
 from context_tui.replay.history import History
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Call, Cut, Firing, Recorded, Replay
@@ -135,7 +135,7 @@ class Walk:
         self.recording, self.policy, self.params, self.recorded = recording, policy, params, recorded
         self.summary_tokens, self.delay = summary_tokens, delay
         self.steps = [_Step(*each) for each in policy.steps(params)] or [_Step(policy, params)]
-        self.history = History(recording, recorded)
+        self.history, self.without = History(recording, recorded), baseline(recording, recorded)
         self.call = 0
         self.sizes: list[int] = []
         self.kept: list[int] = []
@@ -168,7 +168,7 @@ class Walk:
             self.recorded,
             recording.calls,
             self.sizes,
-            baseline(recording, self.recorded),
+            self.without.sizes,
             self.kept,
             self.firings,
             history.gone,
@@ -299,10 +299,10 @@ class Walk:
     def _send(self, call: Call) -> None:
         """The next call: what the provider would have reported of it."""
         recording, history = self.recording, self.history
-        was, weights = recording.sizes[self.call], recording.weights_at(call.request)
-        size = max(was + tokens_of(history.more, weights), 0)
+        weights = recording.weights_at(call.request)
+        size = self._size(history.more, weights)
         for change in self.changes:
-            self._tell(change, was, weights)
+            self._tell(change, weights)
         self.changes.clear()
         self.kept.append(self._kept(size, weights))
         self.sizes.append(size)
@@ -313,6 +313,11 @@ class Walk:
             told = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)
             self.reported = call.message, told
         self.call += 1
+
+    def _size(self, more: Amount, weights: tuple[float, ...]) -> int:
+        """Tokens of the next call, whose context holds so much more than the recorded one."""
+        without = self.without
+        return max(without.sizes[self.call] + tokens_of(minus(more, without.more[self.call]), weights), 0)
 
     def _kept(self, size: int, weights: tuple[float, ...]) -> int:
         """Tokens at the beginning that are the same as in the call before."""
@@ -329,9 +334,9 @@ class Walk:
         most = self.recording.not_in_file + tokens_of(ahead, weights)
         return max(min(size - tokens_of(behind, weights), most), 0)
 
-    def _tell(self, change: _Change, was: int, weights: tuple[float, ...]) -> None:
+    def _tell(self, change: _Change, weights: tuple[float, ...]) -> None:
         """A firing, now that the size of the first call with it is known."""
-        plan, after = change.plan, max(was + tokens_of(change.after, weights), 0)
+        plan, after = change.plan, self._size(change.after, weights)
         cleared = truncated = 0
         for each in plan.changes.values():
             cleared += each.action == "clear"
@@ -346,7 +351,7 @@ class Walk:
                 change.decided,
                 change.step.policy.name,
                 plan,
-                max(was + tokens_of(change.before, weights), 0),
+                self._size(change.before, weights),
                 after,
                 Cut(kept, tokens_of(change.head, weights), written),
                 cleared,
@@ -359,18 +364,46 @@ class Walk:
         )
 
 
-def baseline(recording: Recording, recorded: Recorded) -> list[int]:
-    """By call, the tokens of its context without a policy: as recorded, or with recorded compactions undone."""
-    if recorded == "keep":
-        return recording.sizes
-    if "undone" not in recording.memo:
-        history, events, found = History(recording, recorded), iter(recording.events), list[int]()
-        event = next(events, None)
-        for call, size in zip(recording.calls, recording.sizes, strict=True):
-            while event is not None and event.at <= call.message:
-                history.take(event)
-                event = next(events, None)
-            found.append(max(size + tokens_of(history.more, recording.weights_at(call.request)), 0))
-        recording.memo["undone"] = found
-    sizes: list[int] = recording.memo["undone"]
-    return sizes
+class Baseline(NamedTuple):
+    """A recording without a policy: by call, tokens of its context, and what this holds more than the recorded one."""
+
+    sizes: list[int]
+    more: list[Amount]
+
+
+def baseline(recording: Recording, recorded: Recorded) -> Baseline:
+    """What there is without a policy: the recording itself, or that with its compactions undone.
+
+    What came with a compaction that is undone goes with it, also what the file does not hold: the call after it has the
+    size of the one before it and what was appended, calibrated, and from there on it grows as the recorded ones do.
+    """
+    if recorded not in recording.memo:
+        recording.memo[recorded] = _undone(recording) if recorded == "ignore" else _as_recorded(recording)
+    found: Baseline = recording.memo[recorded]
+    return found
+
+
+def _as_recorded(recording: Recording) -> Baseline:
+    return Baseline(recording.sizes, [NOTHING] * len(recording.calls))
+
+
+def _undone(recording: Recording) -> Baseline:
+    history, events = History(recording, "ignore"), iter(recording.events)
+    found, event = Baseline([], []), next(events, None)
+    beside = length = 0  # tokens that are in no message, and messages of the call before
+    for call, size in zip(recording.calls, recording.sizes, strict=True):
+        undone = False
+        while event is not None and event.at <= call.message:
+            history.take(event)
+            undone |= event.compaction
+            event = next(events, None)
+        history.grow(call.message)
+        weights = recording.weights_at(call.request)
+        known = size + tokens_of(history.more, weights)
+        if undone and found.sizes:
+            appended = recording.content_of(history.order[length:], {})
+            beside = found.sizes[-1] + tokens_of(appended, weights) - known
+        found.sizes.append(max(known + beside, 0))
+        found.more.append(history.more)
+        length = len(history.order)
+    return found

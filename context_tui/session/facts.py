@@ -218,6 +218,7 @@ class Facts:
         self.request_time = array("q")
         self.request_model = array("l")  # row of `models`
         self.requests: list[Usage] = []
+        self.cache_misses: dict[int, str] = {}  # by reply: why the provider says it found less in the cache
         self.models: list[str] = []
         self._model_ids: dict[str, int] = {}
         self.problems: list[Problem] = []

@@ -29,6 +29,7 @@ def without_messages(facts: Facts, gone: Collection[int]) -> Facts:
         if message in number:
             found.model = facts.models[facts.request_model[row]] if facts.request_model[row] >= 0 else None
             found.add_request(number[message], facts.requests[row], facts.request_time[row])
+    found.cache_misses = {number[reply]: why for reply, why in facts.cache_misses.items() if reply in number}
     found.problems = facts.problems
     found.shared_rows = facts.shared_rows  # what is kept of such a record does not depend on who has the rest
     for message, row in facts.shared.items():

@@ -92,7 +92,7 @@ def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> 
     peak = peaks.of(model)
     if facts.window:
         return _holding(peak, (facts.window,), "file")
-    name = _plain(model or "")
+    name = plain_name(model or "")
     if "[1m]" in name:
         return _holding(peak, (1_000_000,), "model")
     prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
@@ -102,7 +102,7 @@ def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> 
     return _holding(peak, MODEL_WINDOWS[prefix], "model", larger)
 
 
-def _plain(model: str) -> str:
+def plain_name(model: str) -> str:
     """A model's name without what gateways put before it, and with their dots as its maker writes them."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name

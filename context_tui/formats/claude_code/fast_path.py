@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from context_tui.formats.claude_code.parsing import METADATA_TYPES, ApiUsage, Name, is_markup, part_shown, usage_of
+from context_tui.formats.claude_code.parsing import (
+    METADATA_TYPES,
+    ApiUsage,
+    Diagnostics,
+    Name,
+    is_markup,
+    part_shown,
+    usage_of,
+)
 from context_tui.formats.kit.lines import FEW, STEP, FastPath
 from context_tui.formats.kit.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
@@ -60,6 +68,7 @@ class Message(msgspec.Struct, gc=False):
     content: list[Block] | str | None = None
     stop_reason: str | None = None
     usage: ApiUsage | None = None
+    diagnostics: Diagnostics | None = None
 
 
 class Line(msgspec.Struct, gc=False):
@@ -187,6 +196,8 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         add_thinking(message, block.thinking or "", block.signature or "")
                 if api.model:
                     facts.model = api.model
+                if api.diagnostics is not None and (why := api.diagnostics.cache_miss):
+                    facts.cache_misses[message] = why
                 if api.usage is not None:
                     output = api.usage.output_tokens or 0
                     known = requests.get(message)

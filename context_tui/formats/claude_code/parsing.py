@@ -42,8 +42,25 @@ class ApiUsage(msgspec.Struct):
     cache_creation: CacheCreation | None = None
 
 
+class MissReason(msgspec.Struct):
+    """Why a request found less in the prompt cache than it could have."""
+
+    type: Name = None
+
+
+class Diagnostics(msgspec.Struct):
+    """What the API says of a request besides its usage."""
+
+    cache_miss_reason: MissReason | None = None
+
+    @property
+    def cache_miss(self) -> str:
+        """The reason for a miss, or nothing."""
+        return (self.cache_miss_reason and self.cache_miss_reason.type) or ""
+
+
 class ApiMessage(msgspec.Struct):
-    """The API message that a user or assistant record carries (a part of); its usage may be anything."""
+    """The API message that a user or assistant record carries (a part of); usage and diagnostics may be anything."""
 
     id: str | None = None
     role: str | None = None
@@ -51,6 +68,7 @@ class ApiMessage(msgspec.Struct):
     content: msgspec.Raw = msgspec.Raw(b"null")
     stop_reason: str | None = None
     usage: Any = None
+    diagnostics: Any = None
 
 
 class Record(msgspec.Struct):
@@ -179,7 +197,9 @@ def from_object(value: Any) -> Record:
         if _deep_content(content):
             raise ValueError("nested too deeply")
         raw = msgspec.Raw(compact_json(without_deep_members(content)))
-        fields["message"] = ApiMessage(**parts, content=raw, usage=message.get("usage"))
+        fields["message"] = ApiMessage(
+            **parts, content=raw, usage=message.get("usage"), diagnostics=message.get("diagnostics")
+        )
     return Record(**fields)
 
 
@@ -311,6 +331,13 @@ def usage_in(value: Any, finished: bool, version: str | None) -> Usage | None:
     recorded_tokens(sum(sizes[name] for name in _SIZES[:3]), "the sum of input tokens")
     creation = CacheCreation(None, hour)
     return usage_of(ApiUsage(**sizes, cache_creation=creation), finished, version)
+
+
+def cache_miss_in(diagnostics: Any) -> str:
+    """Why a request found less in the prompt cache than it could have, in what may be anything; else nothing."""
+    reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+    kind = reason.get("type") if isinstance(reason, dict) else None
+    return short(kind) if isinstance(kind, str) else ""
 
 
 _HOUR = "ephemeral_1h_input_tokens"

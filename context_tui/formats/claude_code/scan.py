@@ -239,6 +239,8 @@ class ClaudeCodeScanner:
             self._add(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
+        if why := parsing.cache_miss_in(api.diagnostics):
+            self.facts.cache_misses[message] = why
         if api.usage is not None and not synthetic:
             try:
                 self._usage(message, parsing.usage_in(api.usage, api.stop_reason is not None, record.version))

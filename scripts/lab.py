@@ -1,0 +1,386 @@
+"""The tuning lab over real recordings: how true its numbers are, and what policies would have saved and cost there.
+
+``python scripts/lab.py FOLDER`` prints the page, ``--write`` puts it into ``docs/lab.md`` with its pictures. Figures
+only: no text of a recording is in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from context_tui.cli.replay import Back, backtests  # noqa: E402
+from context_tui.errors import Error  # noqa: E402
+from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
+from context_tui.lab import Lab, Settings  # noqa: E402
+from context_tui.policies.parameters import params_for  # noqa: E402
+from context_tui.policies.registry import POLICIES  # noqa: E402
+from scripts.charts import Axis, Series, chart  # noqa: E402
+
+PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
+LEAST_CALLS = 10
+"""Calls from which on there is something to replay."""
+
+COMPARED = (
+    *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "anthropic-clear-tool-uses"),
+    *("codex", "opencode-prune", "gemini-masking", "langchain-clear", "openhands-masking", "swe-agent-last-n"),
+)
+"""Policies that are replayed at their defaults."""
+SWEPT = {
+    "keep_recent_turns": (1, 2, 3, 5),
+    "min_clear_tokens": (256, 512, 1_024, 4_096),
+    "microcompact_ratio": (0.3, 0.45, 0.6, 0.75),
+}
+"""Settings of defect-microcompact that are replayed against each other."""
+UNDONE = Settings(recorded="ignore")
+"""Each policy in place of what the recorded agent did itself."""
+
+
+class Named(NamedTuple):
+    """A session in the lab, under the name that the page gives it."""
+
+    name: str
+    lab: Lab
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A policy over all sessions: tokens and USD without it and with it, and what it dropped."""
+
+    name: str
+    firings: int
+    without: int
+    sent: int
+    overflows: int
+    cost_without: float
+    cost: float
+    dropped: int
+    used: int
+    tokens_dropped: int
+    tokens_used: int
+
+    @property
+    def saved(self) -> float:
+        """The share of all tokens that were not sent."""
+        return 1 - self.sent / self.without if self.without else 0.0
+
+    @property
+    def cheaper(self) -> float:
+        """The share of the cost that was saved."""
+        return 1 - self.cost / self.cost_without if self.cost_without else 0.0
+
+    @property
+    def regret(self) -> float:
+        """The share of the dropped tokens that were used later."""
+        return self.tokens_used / self.tokens_dropped if self.tokens_dropped else 0.0
+
+
+def sessions(folder: Path) -> Iterator[Named]:
+    """Every session below *folder* whose calls recorded their sizes, by name of the file."""
+    for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        try:
+            infos = sessions_in(path)
+            for info in infos:
+                lab = Lab(open_session(f"{path}#{info.id}" if info.id else path))
+                if len(lab.recording.calls) >= LEAST_CALLS and any(lab.recording.recorded):
+                    name = path.relative_to(folder).as_posix()
+                    yield Named(f"{name}#{info.id}" if info.id else name, lab)
+        except Error:
+            continue
+
+
+def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Sums:
+    """A policy with these parameters over all sessions, with recorded compactions undone."""
+    chosen = POLICIES[policy]
+    params = params_for(chosen, given)
+    found = [each.lab.study(chosen, params, UNDONE) for each in labs]
+    return Sums(
+        label,
+        sum(len(each.replay.firings) for each in found),
+        sum(sum(each.replay.baseline) for each in found),
+        sum(each.replay.totals.sent for each in found),
+        sum(each.replay.totals.overflows for each in found),
+        sum(each.priced.baseline_cost for each in found),
+        sum(each.priced.cost for each in found),
+        sum(each.regret.dropped for each in found),
+        sum(each.regret.used_later for each in found),
+        sum(each.regret.tokens_dropped for each in found),
+        sum(each.regret.tokens_used_later for each in found),
+    )
+
+
+def frontier(sums: Sequence[Sums]) -> list[Sums]:
+    """Those that no other beats in both money and regret, by what they save."""
+    ordered = sorted(sums, key=lambda each: (-each.cheaper, each.regret))
+    found: list[Sums] = []
+    for each in ordered:
+        if not found or each.regret < found[-1].regret:
+            found.append(each)
+    return found
+
+
+# The page
+
+
+def page(labs: Sequence[Named]) -> tuple[str, dict[str, str]]:
+    """The page as Markdown, and its pictures by file name."""
+    policies = [measured(labs, name, name) for name in COMPARED if name in POLICIES]
+    settings = [
+        measured(labs, "defect-microcompact", _setting(values), **dict(zip(SWEPT, values, strict=True)))
+        for values in product(*SWEPT.values())
+    ]
+    parts = [
+        _HEAD.format(files=len(labs), calls=sum(len(each.lab.recording.calls) for each in labs)),
+        *_calibration(labs),
+        *_backtest(labs),
+        *_prices(labs),
+        *_policies(policies),
+        *_settings(settings),
+    ]
+    pictures = {
+        "calibration.svg": _calibration_chart(labs),
+        "policies.svg": _policies_chart(policies),
+        "settings.svg": _settings_chart(settings),
+    }
+    return "\n".join(parts) + "\n", pictures
+
+
+def _setting(values: Sequence[Any]) -> str:
+    turns, tokens, ratio = values
+    return f"{turns} turns, {tokens:,} tokens, {ratio:.0%}"
+
+
+_HEAD = """\
+# The tuning lab over real recordings
+
+{files} recorded sessions with {calls:,} calls to a model, by `make lab`. Figures only; no text of a session is in it.
+
+A replay shows what a policy would have dropped, and whether the recorded run used it later. It does not show what an
+agent with that context would have done: it would have gone other ways, and fetched again what it missed.
+"""
+
+
+def _errors(labs: Sequence[Named]) -> list[tuple[str, Any]]:
+    """The calibrations that have been tested, by session and model."""
+    return [(each.name, found) for each in labs for found in each.lab.recording.calibrations if found.error]
+
+
+def _calibration(labs: Sequence[Named]) -> list[str]:
+    tested = _errors(labs)
+    untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
+    ours, plain = ([_of(each, which) for _, each in tested] for which in ("error", "error_bytes4"))
+    lines = [
+        "## Calibration: how far sizes that are computed are from recorded ones",
+        "",
+        "Tokens per byte by kind of content, fitted on the first half of a model's requests; its error on the second",
+        "half, which it was not fitted on, as a share of the recorded size.",
+        "",
+        "![Errors of calibrated sizes and of bytes / 4, session by session](lab/calibration.svg)",
+        "",
+        "| ruler | median of the sessions' medians | their 95th percentile |",
+        "|---|--:|--:|",
+        f"| calibrated | {median(ours):.1%} | {_p95(ours):.1%} |",
+        f"| bytes / 4 | {median(plain):.1%} | {_p95(plain):.1%} |",
+        "",
+        f"{len(tested)} models of sessions were tested; {untested} have too few requests to be.",
+        "",
+        "| session | requests | median error | 95 % | bytes / 4: median | 95 % | not usable, because |",
+        "|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for name, each in tested:
+        errors = (each.error.median, each.error.p95, each.error_bytes4.median, each.error_bytes4.p95)
+        told = " | ".join(f"{error:.1%}" for error in errors)
+        lines.append(f"| {name} | {each.requests} | {told} | {each.why} |")
+    return [*lines, ""]
+
+
+def _of(calibration: Any, which: str) -> float:
+    return float(getattr(calibration, which).median)
+
+
+def _p95(values: Sequence[float]) -> float:
+    return sorted(values)[min(int(0.95 * len(values)), len(values) - 1)]
+
+
+def _calibration_chart(labs: Sequence[Named]) -> str:
+    tested = _errors(labs)
+    shares = {
+        "calibrated": sorted(_of(each, "error") for _, each in tested),
+        "bytes / 4": sorted(_of(each, "error_bytes4") for _, each in tested),
+    }
+    series = [
+        Series(name, [(at / max(len(values) - 1, 1), value) for at, value in enumerate(values)], line=True)
+        for name, values in shares.items()
+    ]
+    high = max((value for values in shares.values() for value in values), default=0.1)
+    x = Axis("sessions, the best first", 0.0, 1.0, percent=True)
+    return chart(
+        "Median error of computed sizes", x, Axis("share of the recorded size", 0.0, high, percent=True), series
+    )
+
+
+def _backtest(labs: Sequence[Named]) -> list[str]:
+    lines = [
+        "## Back-test: the agent's own policy against the compactions that are recorded",
+        "",
+        "Off by: calls by which the policy fires earlier; *fitted* is with the threshold that explains most of the",
+        "session's compactions, which then lies within the interval.",
+        "",
+        "| session | message | kind | tokens then | off by | fitted | threshold | why |",
+        "|---|--:|---|--:|--:|--:|---|---|",
+    ]
+    hits = testable = 0
+    for named in labs:
+        for back in backtests(named.lab.recording):
+            if back.tested[0].kind != "full":
+                continue
+            for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
+                testable += each.testable
+                hits += fitted.hit
+                recorded = f"{each.recorded:,}" if each.recorded is not None else "unknown"
+                off = _off(each.off_by, testable=each.testable), _off(fitted.off_by, testable=fitted.testable)
+                span = _span(back)
+                lines.append(
+                    f"| {named.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
+                    f"| {each.why} |"
+                )
+    return [*lines, "", f"{hits} of {testable} testable full compactions within one call of where they came.", ""]
+
+
+def _off(by: int | None, *, testable: bool) -> str:
+    return "not testable" if not testable else "–" if by is None else str(by)
+
+
+def _span(back: Back) -> str:
+    best = back.threshold
+    return f"{best.above:,} to {best.most:,}" if best else ""
+
+
+def _prices(labs: Sequence[Named]) -> list[str]:
+    models = [(each.name, each.lab.price_model) for each in labs]
+    read = [(name, model) for name, model in models if model.read_recorded]
+    recorded = sum(model.read_recorded for _, model in read)
+    predicted = sum(model.read_predicted for _, model in read)
+    lines = [
+        "## Price: the model of the prompt cache against what was recorded",
+        "",
+        "Tokens that the unchanged calls read from the cache. Call by call: the sum of how far each call is off.",
+        "",
+        "| session | recorded | predicted | off | call by call | calls not explained |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, model in read:
+        lines.append(
+            f"| {name} | {model.read_recorded:,} | {model.read_predicted:,} | {model.error:.2%} | {model.off:.2%} "
+            f"| {len(model.unexplained)} |"
+        )
+    off = abs(predicted - recorded) / recorded if recorded else 0.0
+    return [*lines, "", f"In all {recorded:,} recorded and {predicted:,} predicted: {off:.2%} off.", ""]
+
+
+_SUMS = (
+    "| policy | firings | tokens sent | saved | calls over the window | cost | saved | blocks dropped | used later "
+    "| tokens dropped | used later |"
+)
+
+
+def _policies(policies: Sequence[Sums]) -> list[str]:
+    return [
+        "## Policies at their defaults, in place of what the recorded agents did",
+        "",
+        "Recorded compactions are undone; without a policy contexts then grow past their windows. Costs are of prompts",
+        "and summaries at cache prices, in USD. *Used later* is the regret: content that went and that the recorded",
+        "run fetched again, edited or referred to.",
+        "",
+        "![Money saved against regret, by policy](lab/policies.svg)",
+        "",
+        _SUMS,
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *(_sums_row(each) for each in policies),
+        "",
+    ]
+
+
+def _settings(settings: Sequence[Sums]) -> list[str]:
+    best = frontier(settings)
+    default = next((each for each in settings if each.name == _setting((3, 512, 0.6))), None)
+    lines = [
+        f"## {len(settings)} settings of defect-microcompact",
+        "",
+        "Turns that are kept, tokens that a result must have to be cleared, and share of the window at which it acts.",
+        "Listed are the settings that no other beats in both money and regret, and the default.",
+        "",
+        "![Money saved against regret, by setting](lab/settings.svg)",
+        "",
+        _SUMS,
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        *(_sums_row(each) for each in best),
+    ]
+    if default is not None:
+        lines.append(_sums_row(default, "default: "))
+    return [*lines, ""]
+
+
+def _sums_row(sums: Sums, before: str = "") -> str:
+    cells = (
+        before + sums.name,
+        f"{sums.firings:,}",
+        f"{sums.sent:,}",
+        f"{sums.saved:.1%}",
+        f"{sums.overflows:,}",
+        f"{sums.cost:,.2f}",
+        f"{sums.cheaper:.1%}",
+        f"{sums.dropped:,}",
+        f"{sums.used:,}",
+        f"{sums.tokens_dropped:,}",
+        f"{sums.regret:.1%}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _money_and_regret(title: str, series: Sequence[Series]) -> str:
+    points = [point for each in series for point in each.points]
+    low, high = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=0.1)
+    x = Axis("share of the cost that is saved", min(low, 0.0), high * 1.05, percent=True)
+    most = max((y for _, y in points), default=0.1) * 1.1 or 0.1
+    return chart(title, x, Axis("share of dropped tokens used later", 0.0, most, percent=True), series)
+
+
+def _policies_chart(policies: Sequence[Sums]) -> str:
+    shown = [each for each in policies if each.firings]
+    return _money_and_regret("Policies", [Series(each.name, [(each.cheaper, each.regret)]) for each in shown])
+
+
+def _settings_chart(settings: Sequence[Sums]) -> str:
+    every = Series("a setting", [(each.cheaper, each.regret) for each in settings])
+    best = Series("beaten by none", sorted((each.cheaper, each.regret) for each in frontier(settings)), line=True)
+    return _money_and_regret("Settings of defect-microcompact", [every, best])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="a folder of recordings")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its pictures")
+    given = parser.parse_args()
+    text, pictures = page(list(sessions(given.folder)))
+    if not given.write:
+        print(text)
+        return 0
+    PAGE.write_text(text, encoding="utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    for name, drawn in pictures.items():
+        (PICTURES / name).write_text(drawn, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""A policy held against recorded compactions: where it would have fired, and which threshold explains them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import context_tui as ct
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import Params as AnyParams
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
+from context_tui.replay.recording import Recording
+from context_tui.session.context import Context
+from tests.formats import recordings
+from tests.formats.recordings import text, usage
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
+
+
+class At(BasePolicy):
+    """Fires when it believes to have so many tokens, the last reply's too."""
+
+    name: ClassVar[str] = "at"
+    about: ClassVar[str] = "fires at a size"
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
+    Params: ClassVar[type[AnyParams]] = AnyParams
+
+    def __init__(self, threshold: int) -> None:
+        self.threshold = threshold
+
+    def trigger(self, state: RuntimeState, params: object) -> Trigger:
+        value = state.believed + (state.recorded.output if state.recorded else 0)
+        return Trigger(value >= self.threshold, f"has {value:,}", value, self.threshold)
+
+    def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
+        return nothing(self.name, params, context, self.trigger(state, params), "nothing")
+
+
+def compacted(*sizes: int, trigger: str = "auto", tokens: int | None = None) -> recordings.Recording:
+    """A call of each size, and then a compaction at *tokens*, by default the last size."""
+    made = recordings.Recording()
+    for size in sizes:
+        made.user("go on")
+        made.assistant(text("ok"), use=usage(size, output=0))
+    made.boundary(tokens if tokens is not None else (sizes or (1_000,))[-1], trigger)
+    made.summary()
+    made.assistant(text("going on"), use=usage(1_000))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("threshold", "off_by", "why"),
+    [
+        (50_000, 0, "it fires there"),
+        (49_999, 0, "it fires there"),
+        (40_000, -1, "it fires 1 call earlier"),
+        (20_000, -3, "it fires 3 calls earlier"),
+        (60_000, None, "it does not fire there"),
+    ],
+)
+def test_how_many_calls_it_is_off(tmp_path: Path, threshold: int, off_by: int | None, why: str) -> None:
+    session = compacted(10_000, 20_000, 30_000, 40_000, 50_000).open(tmp_path)
+    (found,) = backtest(Recording(session), At(threshold), AnyParams())
+    assert found.testable and found.off_by == off_by and found.why.startswith(why)
+    assert (found.recorded, found.above) == (50_000, 40_000)
+    assert found.hit == (off_by in (0, -1))
+
+
+def test_the_size_that_the_file_tells_is_what_the_runtime_believed(tmp_path: Path) -> None:
+    session = compacted(10_000, 20_000, tokens=90_000).open(tmp_path)
+    (found,) = backtest(Recording(session), At(80_000), AnyParams())
+    assert (found.recorded, found.off_by) == (90_000, 0)
+
+
+def test_what_a_person_asked_for_or_has_no_size_is_not_testable(tmp_path: Path) -> None:
+    by_hand = compacted(10_000, 20_000, trigger="manual").open(tmp_path)
+    (found,) = backtest(Recording(by_hand), At(5_000), AnyParams())
+    assert not found.testable and "person" in found.why
+    made = recordings.Recording()
+    made.user("go on")
+    made.boundary(998_659)
+    made.summary()
+    made.assistant(text("going on"), use=usage(1_000))
+    (found,) = backtest(Recording(made.open(tmp_path)), At(5_000), AnyParams())
+    assert not found.testable and found.off_by is None and "no size was recorded" in found.why
+
+
+def test_another_threshold_is_tried(tmp_path: Path) -> None:
+    session = compacted(10_000, 20_000, 30_000).open(tmp_path)
+    (found,) = backtest(Recording(session), At(99_000), AnyParams(), threshold=30_000)
+    assert found.off_by == 0
+
+
+def at_size(above: int, most: int, *, testable: bool = True) -> Backtested:
+    return Backtested(0, "full", "auto", most, testable, 0, "", above)
+
+
+def test_the_thresholds_that_explain_most() -> None:
+    assert explaining([]) is None
+    assert explaining([at_size(5, 9, testable=False)]) is None
+    assert explaining([at_size(100, 110)]) == Threshold(100, 110, 1, 1)
+    assert explaining([at_size(100, 120), at_size(110, 130)]) == Threshold(110, 120, 2, 2)
+    assert explaining([at_size(100, 120), at_size(110, 130), at_size(150, 160)]) == Threshold(110, 120, 2, 3)
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_recorded_compactions_of_one_runtime_version_have_one_threshold() -> None:
+    """Claude Code 2.1.7 to 2.1.20 kept 32,000 tokens of 200,000 for the reply and 13,000 more: 155,000."""
+    found = list[Backtested]()
+    for name in ("cli__compact2_micro1", "cli__compact3", "cli__compact4_micro2"):
+        found += backtest(Recording(ct.open_session(CORPUS / f"{name}.jsonl")), At(155_000), AnyParams())
+    best = explaining(found)
+    assert best is not None and (best.explains, best.of) == (6, 6)
+    assert best.above < 155_000 <= best.most
+    assert [each.off_by for each in found] == [0, 0, -2, -1, 0, 0]

@@ -1,0 +1,660 @@
+"""What a policy dropped and the run used later: the tiers, what survives, the sums, and the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.policies.base import Params
+from context_tui.regret.bound import bound
+from context_tui.regret.calls import doing
+from context_tui.regret.cases import Case, Regret, regret
+from context_tui.regret.index import Uses, index_of
+from context_tui.regret.needles import is_name, is_number, lines_in, path_key, paths_in, text_of
+from context_tui.replay.recording import Recording
+from context_tui.replay.result import NEVER, Call, Cut, Firing, Recorded, Replay
+from context_tui.replay.walk import replay
+from context_tui.session.context import Body
+from context_tui.session.facts import Kind, Role
+from context_tui.session.memory import MemoryContent
+from context_tui.session.session import Session
+from tests.formats import recordings
+from tests.formats.recordings import call, conversations, result, text
+
+CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
+
+CODE = """def read_blocks(self):
+    for number in range(self.first_block):
+        yield self.blocks[number] + offset_of(number)
+
+def other_function(path):
+    return path.open(encoding="utf-8").read()
+"""
+NUMBERED = "\n".join(f"{number:6}→{line}" for number, line in enumerate(CODE.splitlines(), 1))
+DONE = [text("Done.")]
+
+
+def session(*steps: Any) -> Session:
+    """A person asks, then come steps: words of the assistant, or a tool, its input and what it answers."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": [text("Fix it")]}]
+    for number, step in enumerate(steps):
+        if isinstance(step, str):
+            messages.append({"role": "assistant", "content": [text(step)]})
+            messages.append({"role": "user", "content": [text("Go on")]})
+            continue
+        tool, arguments, *answer = step
+        messages.append({"role": "assistant", "content": [call(f"c{number}", tool, **arguments)]})
+        messages.append({"role": "user", "content": [result(f"c{number}", *answer)]})
+    return ct.from_messages([*messages, {"role": "assistant", "content": DONE}])
+
+
+def answer_of(found: Session, step: int) -> int:
+    """The row of the block that answers a step; steps begin at message 1."""
+    return next(iter(found.facts.blocks_of(2 + 2 * step)))
+
+
+def replayed(
+    found: Session, gone: Mapping[int, int], recorded: Recorded = "keep", firings: Sequence[Firing] = ()
+) -> Replay:
+    calls = [Call(message, -1) for message in range(len(found)) if found.facts.role[message] == Role.ASSISTANT]
+    nothing = [0] * len(calls)
+    return Replay(found, "x", None, recorded, calls, nothing, nothing, nothing, firings, gone, {}, nothing)
+
+
+def regretted(found: Session, gone: Mapping[int, int]) -> Regret:
+    """What is regretted where rows of *gone* go before those messages."""
+    return regret(replayed(found, gone), index_of(found))
+
+
+def dropped_first(*steps: Any) -> list[Case]:
+    """The cases where the answer of the first step goes right before the third message of the assistant."""
+    found = session(*steps)
+    return list(regretted(found, {answer_of(found, 0): 5}).cases)
+
+
+READ = ("Read", {"file_path": "/src/app/blocks.py"}, NUMBERED)
+LIST = ("Glob", {"pattern": "**/*"}, "/src/app/blocks.py\n/src/app/tests/test_windows.py\n/src/app/setup.py")
+NOTHING = ("Bash", {"command": "true"}, "nothing to see here")
+EDIT = (
+    "Edit",
+    {
+        "file_path": "/src/app/blocks.py",
+        "old_string": '    return path.open(encoding="utf-8").read()',
+        "new_string": "    return path.read_text()",
+    },
+    "ok",
+)
+UNRELATED = ("Edit", {"file_path": "/src/app/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
+
+
+class TestRefetch:
+    def test_the_same_file_is_read_again(self) -> None:
+        (case,) = dropped_first(READ, NOTHING, READ)
+        assert (case.tier, case.message, case.block, case.later, case.dropped) == ("re-fetch", 2, 0, 5, 5)
+        assert case.evidence == "read /src/app/blocks.py"
+        assert case.needle in CODE
+        assert case.tokens == len(NUMBERED.encode()) // 4
+
+    def test_what_went_after_it_was_read_again_is_no_case(self) -> None:
+        found = session(READ, NOTHING, READ, NOTHING)
+        assert not regretted(found, {answer_of(found, 0): 6}).cases
+
+    def test_an_older_copy_that_is_still_there_is_no_case(self) -> None:
+        found = session(READ, NOTHING, READ, NOTHING, READ)
+        newer = {answer_of(found, 2): 8}
+        assert not regretted(found, newer).cases
+        (case,) = regretted(found, newer | {answer_of(found, 0): 8}).cases
+        assert (case.message, case.later) == (6, 9)  # of two copies the newer one counts, once
+
+    def test_what_the_agent_changed_meanwhile_is_read_anew(self) -> None:
+        found = session(READ, UNRELATED, READ)
+        told = regretted(found, {answer_of(found, 0): 5})
+        assert (told.used_later, told.read_anew, told.dropped) == (0, 1, 1)
+
+    def test_an_edit_of_another_file_of_that_name_changed_nothing_here(self) -> None:
+        other = ("Edit", {"file_path": "/src/old/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
+        assert [case.tier for case in dropped_first(READ, other, READ)] == ["re-fetch"]
+
+    def test_an_edit_that_failed_changed_nothing(self) -> None:
+        found = session(READ, NOTHING, READ)
+        messages = found.to_messages()
+        messages[3]["content"] = [call("c1", *UNRELATED[:1], **UNRELATED[1])]
+        messages[4]["content"] = [result("c1", "not found", is_error=True)]
+        failed = ct.from_messages(messages)
+        assert [case.tier for case in regretted(failed, {answer_of(failed, 0): 5}).cases] == ["re-fetch"]
+
+    @pytest.mark.parametrize(
+        "again",
+        [
+            ("Bash", {"command": "cat /src/app/blocks.py"}, CODE),
+            ("Bash", {"command": "cd /src && sed -n '1,3p' app/blocks.py | head -3"}, "\n".join(CODE.splitlines()[:3])),
+            (
+                "Read",
+                {"file_path": "/src/app/blocks.py", "offset": 5, "limit": 2},
+                "\n".join(NUMBERED.splitlines()[4:]),
+            ),
+            ("shell", {"command": ["bash", "-lc", "cat app/blocks.py"]}, CODE),
+            (
+                "Grep",
+                {"pattern": "return", "path": "app/blocks.py"},
+                NUMBERED.splitlines()[5].replace("→", ":").strip(),
+            ),
+        ],
+    )
+    def test_part_of_the_same_file_is_read_again_in_another_way(self, again: Any) -> None:
+        assert [case.tier for case in dropped_first(READ, NOTHING, again)] == ["re-fetch"]
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments", "first", "second"),
+        [
+            ("Bash", {"command": "git status"}, CODE, CODE),  # how things stand, not what there is
+            ("Bash", {"command": "make test"}, CODE, CODE),
+            ("Bash", {"command": "cat blocks.py > copy.py"}, CODE, CODE),
+            ("Bash", {"command": "cat $(ls)"}, CODE, CODE),
+            ("TaskList", {}, CODE, CODE),
+            ("BashOutput", {"id": "1"}, CODE, CODE),
+            ("Grep", {"pattern": "x"}, CODE, CODE + "and something that has come to it since\n"),
+            ("Read", {"file_path": "/src/app/blocks.py"}, CODE, CODE + "\n".join(f"more_{n} = {n}" for n in range(9))),
+            ("Glob", {"pattern": "*.q"}, "none", "none"),
+            (
+                "Read",
+                {"file_path": "/src/app/blocks.py"},
+                "a line of it, as long as others",
+                "another line\nof the file",
+            ),
+        ],
+    )
+    def test_a_call_for_another_reason_is_no_fetch(self, tool: str, arguments: Any, first: str, second: str) -> None:
+        assert not dropped_first((tool, arguments, first), NOTHING, (tool, arguments, second))
+
+    def test_two_lines_of_many_do_not_make_a_read_of_the_same_file(self) -> None:
+        mixed = "\n".join([*CODE.splitlines()[:2], "done", "also done"])
+        assert not dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, mixed))
+        assert dropped_first(READ, NOTHING, ("Bash", {"command": "cat app/blocks.py; echo done"}, CODE + "done"))
+
+    def test_a_read_that_gets_mostly_more_is_none_of_what_was_there(self) -> None:
+        part = ("Read", {"file_path": "/src/app/blocks.py", "limit": 3}, "\n".join(NUMBERED.splitlines()[:3]))
+        whole = ("Read", {"file_path": "/src/app/blocks.py"}, NUMBERED + "\n     7→and this\n     8→and that")
+        assert not dropped_first(part, NOTHING, whole)
+
+    def test_another_file_of_that_name_is_another_file(self) -> None:
+        assert not dropped_first(READ, NOTHING, ("Read", {"file_path": "/src/old/blocks.py"}, NUMBERED))
+
+    def test_a_search_with_the_same_result_is_a_fetch(self) -> None:
+        (case,) = dropped_first(LIST, NOTHING, LIST)
+        assert (case.tier, case.evidence) == ("re-fetch", 'Glob {"pattern":"**/*"}')
+
+
+class TestEdit:
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            EDIT[:2],
+            ("MultiEdit", {"file_path": "/src/app/blocks.py", "edits": [{"old_string": CODE[-45:], "new_string": ""}]}),
+            ("str_replace_based_edit_tool", {"command": "str_replace", "path": "app/blocks.py", "old_str": CODE[-45:]}),
+            (
+                "replace_in_file",
+                {"path": "app/blocks.py", "diff": f"<<<<<<< SEARCH\n{CODE}=======\nnothing\n>>>>>>> REPLACE"},
+            ),
+            (
+                "apply_patch",
+                {
+                    "input": "*** Begin Patch\n*** Update File: app/blocks.py\n@@\n"
+                    '-    return path.open(encoding="utf-8").read()\n+    pass\n*** End Patch'
+                },
+            ),
+            ("Bash", {"command": "sed -i 's|path.open(encoding=\"utf-8\").read()|pass|' app/blocks.py"}),
+            ("Write", {"file_path": "/src/app/blocks.py", "content": CODE.replace("offset_of(number)", "0")}),
+        ],
+    )
+    def test_old_text_that_only_dropped_content_held(self, tool: str, arguments: Any) -> None:
+        if tool == "Bash":  # a part of a line is no line
+            whole = ("Bash", {"command": "cat app/blocks.py"}, 'path.open(encoding="utf-8").read()\n' + CODE)
+            cases = dropped_first(whole, NOTHING, (tool, arguments, "ok"))
+        else:
+            cases = dropped_first(READ, NOTHING, (tool, arguments, "ok"))
+        assert [(case.tier, case.later) for case in cases] == [("edit", 5)]
+        assert "blocks.py" in cases[0].evidence
+
+    def test_old_text_that_stands_elsewhere_too_is_no_case(self) -> None:
+        found = session(READ, READ, EDIT)
+        assert not regretted(found, {answer_of(found, 0): 5}).cases
+        assert [case.message for case in regretted(found, {answer_of(found, 0): 5, answer_of(found, 1): 5}).cases] == [
+            4
+        ]
+
+    def test_old_text_that_the_agent_wrote_itself_is_no_case(self) -> None:
+        write = ("Write", {"file_path": "/src/app/blocks.py", "content": CODE}, NUMBERED)
+        assert not dropped_first(write, NOTHING, EDIT)
+
+    def test_a_short_line_says_nothing(self) -> None:
+        short = ("Edit", {"file_path": "/src/app/blocks.py", "old_string": "    pass\n", "new_string": ""}, "ok")
+        assert not dropped_first(("Read", READ[1], "    1→    pass\n"), NOTHING, short)
+
+    def test_what_is_written_anew_counts_for_the_same_file_only(self) -> None:
+        other = ("Write", {"file_path": "/src/app/other.py", "content": CODE}, "ok")
+        assert [case.tier for case in dropped_first(READ, NOTHING, other)] == ["reference"]
+
+
+class TestReference:
+    @pytest.mark.parametrize(
+        ("held", "said"),
+        [
+            ("the commit is 3485b12f now", "I take 3485b12f as the base."),
+            ("listening, pid 482913", "Now I stop process 482913."),
+            ("a: src/deep/window_sizes.py", "Next is `src/deep/window_sizes.py`."),
+            ("a: D:\\src\\deep\\window_sizes.py", "Next is src/deep/window_sizes.py"),
+            (
+                "  12→    total = sum(each.size for each in self.parts)",
+                "So:\n\n    total = sum(each.size for each in self.parts)\n",
+            ),
+            ("def first_row(x): return last_column(x)", "Both first_row and last_column are wrong."),
+        ],
+    )
+    def test_something_rare_that_only_dropped_content_held(self, held: str, said: str) -> None:
+        (case,) = dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)
+        assert (case.tier, case.message, case.later) == ("reference", 2, 5)
+        assert case.needle in said
+        assert case.evidence in said
+
+    @pytest.mark.parametrize(
+        ("held", "said"),
+        [
+            ("def first_row(x): ...", "Now first_row is wrong."),  # one name alone may be anyone's
+            ("it took 52000 steps", "That is 52000 steps."),
+            ("it took 11211 steps", "That is 11211 steps."),
+            ("the answer is 1234", "So 1234 it is."),
+            ("from package.module import something_else", "from package.module import something_else"),
+            ("see README.md and ROADMAP.md", "I look at README.md and ROADMAP.md"),
+            ("implementation of everything", "The implementation of everything is done."),
+            ("either and/or both", "It is and/or both."),
+        ],
+    )
+    def test_what_anybody_may_say_is_no_case(self, held: str, said: str) -> None:
+        assert not dropped_first(("Bash", {"command": "./show"}, held), NOTHING, said)
+
+    def test_what_many_blocks_hold_is_not_rare(self) -> None:
+        show = ("Bash", {"command": "./show"}, "the commit is 3485b12f now")
+        for copies, cases in ((3, 1), (4, 0)):
+            found = session(*[show] * copies, "I take 3485b12f as the base.")
+            rows = {answer_of(found, step): 1 + 2 * copies for step in range(copies)}
+            assert len(regretted(found, rows).cases) == cases
+
+    def test_what_the_agent_said_before_is_still_there(self) -> None:
+        show = ("Bash", {"command": "./show"}, "the commit is 3485b12f now")
+        found = session(show, "I take 3485b12f as the base.", "Again 3485b12f.")
+        assert not regretted(found, {answer_of(found, 0): 5}).cases
+        spoken = next(iter(found.facts.blocks_of(3)))
+        assert [case.message for case in regretted(found, {answer_of(found, 0): 5, spoken: 5}).cases] == [3]
+
+    def test_a_phrase_that_the_agent_repeats_is_no_case(self) -> None:
+        phrase = "Now let me run the tests once more to see whether they pass."
+        found = session(phrase, NOTHING, phrase)
+        assert not regretted(found, {next(iter(found.facts.blocks_of(1))): 5}).cases
+
+    def test_what_the_system_prompt_says_is_never_lost(self) -> None:
+        show = ("Bash", {"command": "./show"}, "the commit is 3485b12f now")
+        plain = session(show, NOTHING, "I take 3485b12f as the base.")
+        told = replace(plain, content=MemoryContent(plain.to_messages(), "Work on 3485b12f."))
+        gone = {answer_of(plain, 0): 5}
+        assert len(regretted(plain, gone).cases) == 1
+        assert not regretted(told, gone).cases
+
+    def test_what_two_blocks_can_be_from_is_from_the_one_with_more_of_it(self) -> None:
+        more = ("Bash", {"command": "./a"}, "first_row last_column middle_cell")
+        less = ("Bash", {"command": "./b"}, "last_column middle_cell")
+        found = session(more, less, "All of first_row, last_column, middle_cell.")
+        both = {answer_of(found, 0): 5, answer_of(found, 1): 5}
+        assert [case.message for case in regretted(found, both).cases] == [2]
+
+    def test_what_an_edit_takes_out_counts_as_that_alone(self) -> None:
+        diff = ("Bash", {"command": "./diff"}, CODE)
+        found = session(READ, diff, EDIT)
+        both = {answer_of(found, 0): 5, answer_of(found, 1): 5}
+        assert [(case.tier, case.message) for case in regretted(found, both).cases] == [("edit", 2)]
+
+
+class TestSums:
+    def test_each_block_counts_once_in_its_highest_tier(self) -> None:
+        found = session(READ, LIST, EDIT, READ, ("Read", {"file_path": "/src/app/tests/test_windows.py"}, "empty"))
+        rows = {answer_of(found, 0): 5, answer_of(found, 1): 5}
+        told = regretted(found, rows)
+        assert [(case.tier, case.later) for case in told.cases] == [("edit", 5), ("reference", 9)]
+        assert (told.dropped, told.used_later) == (2, 2)
+        assert told.by_tier == {"re-fetch": 0, "edit": 1, "reference": 1}
+        sizes = [found.facts.size[row] // 4 for row in rows]
+        assert told.tokens_dropped == told.tokens_used_later == sum(sizes)
+        assert told.tokens_by_tier == {"re-fetch": 0, "edit": sizes[0], "reference": sizes[1]}
+
+    def test_the_highest_tier_counts_though_another_is_earlier(self) -> None:
+        (case,) = dropped_first(READ, NOTHING, "Both other_function and read_blocks are wrong.", READ)
+        assert (case.tier, case.later) == ("re-fetch", 7)
+
+    def test_the_denominator_is_everything_that_went(self) -> None:
+        found = session(READ, NOTHING, READ)
+        rows = [0, answer_of(found, 0), answer_of(found, 1)]
+        told = regretted(found, dict.fromkeys(rows, 5))
+        assert (told.dropped, told.used_later) == (3, 1)
+        assert told.tokens_dropped == sum(found.facts.size[row] // 4 for row in rows)
+
+    def test_summaries_of_the_replay_are_no_blocks_of_the_session(self) -> None:
+        found = session(READ, NOTHING, READ)
+        assert regretted(found, {len(found.facts.kind) + 7: 3}).dropped == 0
+
+    def test_what_the_recording_lost_itself_is_not_charged(self) -> None:
+        found = session(READ, NOTHING, READ)
+        row, uses = answer_of(found, 0), index_of(found)
+        for lost, cases in ((5, 0), (6, 1)):
+            told = regret(replayed(found, {row: 4}), replace(uses, lost={"keep": {row: lost}, "ignore": {}}))
+            assert told.used_later == cases
+        undone = regret(replayed(found, {row: 4}, "ignore"), replace(uses, lost={"keep": {row: 5}, "ignore": {}}))
+        assert undone.used_later == 1
+
+
+class TestTruncated:
+    LONG = "\n".join(f"the row {number} of it holds {number * 7919 + 100_003} in all" for number in range(60))
+
+    def cut(self, said: str, *more: tuple[int, str]) -> Regret:
+        """A long result is cut to its first and last rows before message 5; *more* happens to it later."""
+        found = session(("Bash", {"command": "./rows"}, self.LONG), NOTHING, said, NOTHING, said)
+        row, lines = answer_of(found, 0), self.LONG.splitlines()
+        left = "\n".join([*lines[:5], "[...]", *lines[-5:]])
+        changes = [(5, Change("truncate", Body(None, len(left)), "x", lambda content: left))]
+        changes += [(at, Change("clear", Body.of(words), "x")) for at, words in more]
+        firings = [self.firing(found, at, {row: change}) for at, change in changes]
+        return regret(replayed(found, {row: 5}, firings=firings), index_of(found))
+
+    @staticmethod
+    def firing(found: Session, at: int, changes: dict[int, Change]) -> Firing:
+        plan = Plan("x", Params(), found.context_at(at), Trigger(True, ""), changes)
+        count = {action: sum(each.action == action for each in changes.values()) for action in ("clear", "truncate")}
+        return Firing(0, at, at, "x", plan, 0, 0, Cut(0), count["clear"], count["truncate"], 0, 0, None, "")
+
+    def test_what_is_left_at_both_ends_is_no_case(self) -> None:
+        assert not self.cut(f"It was {3 * 7919 + 100_003}.").cases
+        assert not self.cut(f"It was {58 * 7919 + 100_003}.").cases
+
+    def test_what_went_from_the_middle_is_one(self) -> None:
+        told = self.cut(f"It was {30 * 7919 + 100_003}.")
+        (case,) = told.cases
+        assert (case.needle, case.later) == (str(30 * 7919 + 100_003), 5)
+        assert case.tokens == told.tokens_dropped < len(self.LONG) // 4 - 50
+
+    def test_of_several_things_one_may_be_left_and_another_gone(self) -> None:
+        (case,) = self.cut(f"It was {3 * 7919 + 100_003} and {30 * 7919 + 100_003}.").cases
+        assert case.needle == str(30 * 7919 + 100_003)
+
+    def test_what_is_cleared_later_is_gone_altogether(self) -> None:
+        told = self.cut(f"It was {3 * 7919 + 100_003}.", (8, "[cleared]"))
+        assert told.tokens_dropped == len(self.LONG) // 4
+        assert not told.cases  # the agent has said it itself before message 9
+
+    def test_what_stands_in_json_is_found(self) -> None:
+        line = 'print("the total is", total_of("parts"), "in all of them")'
+        content = [{"type": "text", "text": "x" * 3_000 + "\n" + line}]
+        found = session(("Bash", {"command": "./x"}, content), NOTHING, f"So:\n{line}")
+        cut = replay(found, "agent-sdk-prune", context_budget=1, threshold_pct=0, preserve_tail=0)
+        assert not cut.firings  # it looks at recorded sizes alone
+        plan = ct.plan(found, "agent-sdk-prune", at=5, max_chars=2_000, preserve_tail=0)
+        row = answer_of(found, 0)
+        fired = self.firing(found, 5, dict(plan.changes))
+        assert not regret(replayed(found, {row: 5}, firings=[fired]), index_of(found)).cases
+
+
+class TestBound:
+    def test_a_worked_example(self) -> None:
+        found = session(READ, NOTHING, READ, NOTHING)
+        first, second, third = (answer_of(found, step) for step in range(3))
+        size = found.facts.size[first] // 4
+        small = found.facts.size[second] // 4
+        told = bound(replayed(found, {first: 7, third: 9}), index_of(found))
+        # Calls are 1, 3, 5, 7, 9. The first read is used again at 5; each other result until it was seen.
+        assert told.results.most == [0, 0, 0, small + size, small + 2 * size]
+        assert told.results.taken == [0, 0, 0, size, 2 * size]
+        assert told.results.left == [0, 0, 0, small, small]
+        assert told.results.sent_for_nothing == 2 * small
+        assert told.results.reached == pytest.approx(3 * size / (3 * size + 2 * small))
+
+    def test_without_anything_to_drop_there_is_no_share(self) -> None:
+        assert bound(replayed(session(), {}), index_of(session())).results.reached is None
+
+    def test_dropping_too_early_is_taken_from_where_it_does_no_harm(self) -> None:
+        found = session(READ, NOTHING, READ, NOTHING)
+        row, uses = answer_of(found, 0), index_of(found)
+        early, late = (bound(replayed(found, {row: at}), uses).results.taken for at in (3, 6))
+        assert early == late != [0] * 5
+
+    def test_what_the_recording_lost_cannot_be_dropped(self) -> None:
+        found = session(READ, NOTHING, NOTHING, NOTHING)
+        row = answer_of(found, 0)
+        uses = replace(index_of(found), lost={"keep": {row: 7}, "ignore": {}})
+        kept, undone = (bound(replayed(found, {}, mode), uses).results.most for mode in ("keep", "ignore"))
+        size = found.facts.size[row] // 4
+        assert [b - a for a, b in zip(kept, undone, strict=True)] == [0, 0, 0, size, size]
+
+
+STEPS: list[Any] = [
+    *(
+        READ,
+        LIST,
+        NOTHING,
+        EDIT,
+        UNRELATED,
+        "The other_function and read_blocks are in /src/app/tests/test_windows.py.",
+    ),
+    ("Bash", {"command": "cat /src/app/blocks.py"}, CODE),
+    ("Bash", {"command": "./show"}, "the commit is 3485b12f, pid 482913"),
+    *("I take 3485b12f and stop 482913.", '    return path.open(encoding="utf-8").read()'),
+    ("Write", {"file_path": "/src/app/blocks.py", "content": CODE}, "ok"),
+]
+runs = st.lists(st.sampled_from(STEPS), min_size=1, max_size=12).map(lambda steps: session(*steps))
+
+
+@st.composite
+def drops(draw: st.DrawFn, found: Session) -> dict[int, int]:
+    """Any blocks, each gone some time after it came."""
+    facts, end = found.facts, len(found)
+    rows = draw(st.sets(st.sampled_from(range(len(facts.kind)))))
+    return {row: draw(st.integers(min(facts.block_message[row] + 1, end - 1), end - 1)) for row in rows}
+
+
+class TestAlways:
+    @given(st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_dropping_more_or_earlier_regrets_no_less_and_takes_no_less(self, data: st.DataObject) -> None:
+        found = data.draw(runs)
+        uses = index_of(found)
+        less, other = data.draw(drops(found)), data.draw(drops(found))
+        more = {row: min(less.get(row, NEVER), other.get(row, NEVER)) for row in less.keys() | other.keys()}
+        small, large = regret(replayed(found, less), uses), regret(replayed(found, more), uses)
+        assert {case.row for case in small.cases} <= {case.row for case in large.cases}
+        assert small.tokens_used_later <= small.tokens_dropped <= large.tokens_dropped
+        assert sum(small.by_tier.values()) == small.used_later <= small.dropped == len(less)
+        few, many = bound(replayed(found, less), uses), bound(replayed(found, more), uses)
+        for a, b in ((few.results, many.results), (few.everything, many.everything)):
+            assert list(a.most) == list(b.most)
+            assert all(0 <= x <= y <= most for x, y, most in zip(a.taken, b.taken, b.most, strict=True))
+        assert all(x <= y for x, y in zip(few.results.most, few.everything.most, strict=True))
+
+    @given(runs)
+    @settings(max_examples=60, deadline=None)
+    def test_the_bound_is_reached_without_regret(self, found: Session) -> None:
+        uses = index_of(found)
+        calls = [m for m in range(len(found)) if found.facts.role[m] == Role.ASSISTANT]
+        gone = {}
+        for row in range(len(found.facts.kind)):
+            seen = next((message for message in calls if message > found.facts.block_message[row]), NEVER)
+            gone[row] = max(seen, uses.last(row)) + 1
+        told = regret(replayed(found, gone), uses)
+        assert not told.cases
+        best = bound(replayed(found, gone), uses)
+        assert list(best.everything.taken) == list(best.everything.most)
+        assert list(best.results.taken) == list(best.results.most)
+
+    @given(st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_what_a_case_shows_is_in_the_dropped_block_and_in_nothing_that_is_left(self, data: st.DataObject) -> None:
+        found = data.draw(runs)
+        gone = data.draw(drops(found))
+        blocks = [(message, block) for message in range(len(found)) for block in found.content.blocks(message)]
+        for case in regretted(found, gone).cases:
+            assert case.message < case.later
+            assert gone[case.row] == case.dropped <= case.later
+            assert case.needle in text_of(found.content.blocks(case.message)[case.block])
+            if case.tier != "re-fetch":
+                assert case.needle in text_of(found.content.blocks(case.later)[case.later_block])
+                left = (
+                    block
+                    for row, (message, block) in enumerate(blocks)
+                    if message < case.later and gone.get(row, NEVER) > case.later
+                )
+                assert not any(case.needle in text_of(block) for block in left)
+
+    @given(recording=conversations(), mode=st.sampled_from(["keep", "ignore"]))
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_any_recording_has_its_regret(
+        self, tmp_path: Path, recording: recordings.Recording, mode: Recorded
+    ) -> None:
+        shared = Recording(recording.open(tmp_path))
+        uses = index_of(shared)
+        run = replay(shared, "koda-microcompact", recorded=mode, gap_seconds=0, keep_recent=0, min_tokens=0)
+        told = regret(run, uses)
+        assert 0 <= told.used_later <= told.dropped
+        share = bound(run, uses).everything
+        assert all(0 <= taken <= most for taken, most in zip(share.taken, share.most, strict=True))
+        still = Recording(recording.open(tmp_path))
+        never = replay(still, "defect-microcompact", recorded=mode, microcompact_ratio=1.0, window=10**8)
+        assert never.recorded_gone.items() <= uses.lost[mode].items()
+
+
+class TestText:
+    def test_names_and_numbers(self) -> None:
+        names = ["read_blocks", "readBlocks", "HTTPServer", "MAX_LINES", "implementation", "_private", "a_b"]
+        assert [name for name in names if is_name(name)] == ["read_blocks", "readBlocks", "MAX_LINES"]
+        numbers = ["12345", "1234", "100000", "11111", "3485b12f", "deadbeef", "3485b12", "v3485b12"]
+        assert [number for number in numbers if is_number(number)] == ["12345", "3485b12f", "3485b12"]
+
+    def test_paths(self) -> None:
+        told = "see src/deep/window_sizes.py, /a/b/index.ts: self.items.append and ./setup.py, C:\\x\\y\\drawing.rs\\n"
+        assert paths_in(told) == {"window_sizes.py", "b/index.ts", "drawing.rs"}
+        assert path_key("../setup.py") == path_key("no/suffix") == path_key("README.md") == ""
+
+    def test_lines_are_compared_without_what_readers_put_before_them(self) -> None:
+        line = "total = sum(each.size for each in self.parts)"
+        before = [
+            "   12→\t",
+            "12:  ",
+            "12-",
+            "src/app.py:12:",
+            "src\\app.py-12-\t",
+            "D:\\app.py:12:",
+            "+",
+            "-    ",
+            "    ",
+        ]
+        assert lines_in("\n".join(each + line for each in before)) == [line] * len(before)
+
+    def test_what_the_runtime_adds_to_a_result_is_left_out(self) -> None:
+        body = "one<system-reminder>\nnothing of this\n</system-reminder>two"
+        assert text_of(result("c", body)) == "onetwo"
+
+    @pytest.mark.parametrize("part", ["a", "/", " ", "\t", "1", "\\", ":", "-", "a/", "x-1", "a.py", "\n", "1:", "'"])
+    def test_a_long_line_of_anything(self, part: str) -> None:
+        many = part * (200_000 // len(part))
+        found = session(("Bash", {"command": many}, many), ("Read", {"file_path": many}, many), many)
+        assert index_of(found).rows == len(found.facts.kind)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "key", "reads", "changes"),
+    [
+        ("Read", {"file_path": "/a/b.py", "offset": 3, "limit": 4}, "read /a/b.py (3, 4)", ("/a/b.py",), ()),
+        ("Read", {"file_path": "C:\\a\\b.py"}, "read C:/a/b.py", ("C:/a/b.py",), ()),
+        ("view_file", {"path": "b.py"}, "read b.py", ("b.py",), ()),
+        ("mcp__db__list_tables", {"db": "x"}, 'mcp__db__list_tables {"db":"x"}', (), ()),
+        ("Bash", {"command": "cat a.py | head -5"}, "$ cat a.py | head -5", ("a.py",), ()),
+        (
+            "Bash",
+            {"command": "cd /x; head -n 5 a.py b.py 2>/dev/null"},
+            "$ cd /x; head -n 5 a.py b.py",
+            ("/x/a.py", "/x/b.py"),
+            (),
+        ),
+        ("Bash", {"command": "grep -n foo -A 3 a.py"}, "$ grep -n foo -A 3 a.py", ("a.py",), ()),
+        ("Bash", {"command": "git log --oneline -3"}, "$ git log --oneline -3", (), ()),
+        ("Bash", {"command": "sed -i s/a/b/ a.py"}, "", (), ("a.py",)),
+        ("Bash", {"command": "rm -rf a.py"}, "", (), ()),
+        ("Bash", {"command": "cat 'a.py"}, "", (), ()),
+        ("Bash", {"command": "find . -name x -delete"}, "", (), ()),
+        ("Bash", {"command": "cat a.py && make"}, "", (), ()),
+        ("Edit", {"file_path": "/a/b.py", "old_string": "x", "new_string": "y"}, "", (), ("/a/b.py",)),
+        ("TodoWrite", {"todos": []}, "", (), ()),
+        ("Task", {"prompt": "read a.py"}, "", (), ()),
+        ("Read", {}, "", (), ()),
+        ("anything", "no arguments at all", "", (), ()),
+    ],
+)
+def test_what_a_call_does(
+    tool: str, arguments: Any, key: str, reads: tuple[str, ...], changes: tuple[str, ...]
+) -> None:
+    found = doing(tool, arguments)
+    assert (found.key, found.reads, found.changes) == (key, reads, changes)
+
+
+def test_the_recorded_compaction_of_a_sample_is_known() -> None:
+    found = ct.open_session(Path(__file__).parents[1] / "sample_sessions" / "compacted-session.jsonl")
+    recording = Recording(found)
+    uses = index_of(recording)
+    still = replay(recording, "defect-microcompact", microcompact_ratio=1.0, window=10**6)
+    assert not still.firings
+    assert dict(uses.lost["keep"]) == {**still.recorded_gone, **uses.lost["keep"]}
+    assert still.recorded_gone
+    assert len(uses.lost["ignore"]) < len(uses.lost["keep"])
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
+@pytest.mark.parametrize("name", ["cli__compact2_micro1", "oh-my-posh__v2.1.219_compact_b", "cli__image_compact"])
+def test_real_recordings(name: str) -> None:
+    found = ct.open_session(CORPUS / f"{name}.jsonl").with_window(60_000)
+    recording, facts = Recording(found), found.facts
+    uses = index_of(recording)
+    texts = {
+        row: text_of(block)
+        for message in range(len(found))
+        for row, block in zip(facts.blocks_of(message), found.content.blocks(message), strict=True)
+    }
+    settings: list[tuple[str, dict[str, Any]]] = [
+        ("defect-microcompact", {"keep_recent_turns": 1, "min_clear_tokens": 64}),
+        ("agent-sdk-prune", {"context_budget": 1, "threshold_pct": 0, "max_chars": 1_000, "preserve_tail": 2}),
+    ]
+    for policy, params in settings:
+        run = replay(recording, policy, **params)
+        told, lost = regret(run, uses), uses.lost["keep"]
+        assert 0 < told.used_later < told.dropped
+        for case in told.cases:
+            if case.tier != "re-fetch":
+                left = [
+                    row
+                    for row, each in texts.items()
+                    if facts.block_message[row] < case.later
+                    and case.needle in each
+                    and min(run.gone.get(row, NEVER), lost.get(row, NEVER)) > case.later
+                ]
+                assert not left
+        share = bound(run, uses).results
+        assert 0 < sum(share.taken) < sum(share.most)
+        assert all(taken <= most for taken, most in zip(share.taken, share.most, strict=True))
+        assert any(facts.kind[case.row] == Kind.TOOL_RESULT for case in told.cases)
+
+
+def test_an_index_is_of_one_session() -> None:
+    assert isinstance(index_of(session(READ)), Uses)

@@ -1,0 +1,127 @@
+"""`context-tui replay`: the same numbers as the Python API, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import context_tui as ct
+from context_tui.cli import main
+from tests.formats import recordings
+from tests.formats.recordings import call, result, text, usage
+
+ESC = "\x1b]0;title\x07"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    """Eight turns that each read 2,000 tokens, whose names try to write on the terminal."""
+    made, size = recordings.Recording(), 10_000
+    for turn in range(8):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"c{turn}", f"Re{ESC}ad", file_path="a.py"), use=usage(0, read=size), model=f"claude-{ESC}")
+        made.results(result(f"c{turn}", f"{turn} line\n" * 1_000))
+        made.assistant(text("done"), use=usage(0, read=size + 2_000), model=f"claude-{ESC}")
+        size += 2_020
+    return made.write(tmp_path)
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err and "internal error" not in err
+    assert not any(ord(char) < 32 and char != "\n" for char in out + err)
+    return code, out, err
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code, out, _ = ran(capsys, "replay", *arguments, "--json")
+    assert code == 0 and out.isascii()
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+MICRO = ("-P", "defect-microcompact", "-p", "keep_recent_turns=1")
+
+
+def test_the_report_has_the_numbers_of_the_api(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    report = document(capsys, session, "--window", 30_000, *MICRO)
+    made = ct.replay.replay(ct.open_session(session), "defect-microcompact", window=30_000, keep_recent_turns=1)
+    assert report["schema"] == "context-tui.replay/1"
+    assert report["recorded"] == "keep"
+    assert [each["recorded"] for each in report["requests"]] == made.baseline
+    assert [each["message"] for each in report["requests"]] == [call.message for call in made.calls]
+    (policy,) = report["policies"]
+    assert policy["policy"] == "defect-microcompact" and policy["params"]["keep_recent_turns"] == 1
+    assert policy["context"] == made.sizes
+    totals = made.totals
+    assert {name: policy["totals"][name] for name in ("sent", "saved", "peak", "overflows")} == totals._asdict()
+    got = [(each["request"], each["message"], each["before"], each["after"]) for each in policy["firings"]]
+    assert got == [(each.call, each.message, each.before, each.after) for each in made.firings]
+    assert [each["cleared"] for each in policy["firings"]] == [4, 3]
+    assert all("thinks it has" in each["reason"] for each in policy["firings"])
+
+
+def test_a_parameter_belongs_to_the_policy_before_it(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    report = document(capsys, session, "--window", 30_000, *MICRO, "-P", "defect-microcompact", "-P", "chain")
+    named = [(each["policy"], each["params"].get("keep_recent_turns")) for each in report["policies"]]
+    assert named == [("defect-microcompact", 1), ("defect-microcompact", 3), ("chain", None)]
+
+
+def test_the_text_tells_policies_firings_and_limits(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    code, out, err = ran(capsys, "replay", session, "--window", 30_000, *MICRO, "-P", "defect-compact")
+    assert (code, err) == (0, "")
+    assert "16 calls, 16 of them with a recorded size" in out
+    assert "defect-microcompact keep_recent_turns=1" in out
+    assert "4 cleared" in out and "summarised" in out
+    assert "recorded compactions happen (0 in the file)" in out
+    assert "lower bound" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "no policy is named"),
+        (["-p", "a=1", "-P", "chain"], "name the policy first"),
+        (["-P", "manual"], "applied by hand"),
+        (["-P", "no-such"], "unknown policy"),
+        (["-P", "defect-microcompact", "-p", "keep=1"], "keep"),
+        (["-P", "defect-compact", "--delay", "-1"], "delay"),
+        (["-P", "defect-compact", "--summary-tokens", "0"], "not a number of tokens"),
+        (["-P", ""], "is empty"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    capsys: pytest.CaptureFixture[str], session: Path, arguments: list[str], says: str
+) -> None:
+    code, out, err = ran(capsys, "replay", session, *arguments)
+    assert code in (1, 2) and not out
+    assert says in err and err.count("\n") == 1
+
+
+def test_a_session_without_calls_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = recordings.Recording()
+    made.user("hello")
+    code, out, err = ran(capsys, "replay", made.write(tmp_path), "-P", "defect-microcompact")
+    assert code == 0 and "0 calls" in out and "nothing to replay" in err
+
+
+def test_price_and_regret_are_told_beside_the_firings(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    report = document(capsys, session, "--window", 30_000, *MICRO)
+    (policy,) = report["policies"]
+    prices = [each["price"] for each in policy["firings"]]
+    assert all(
+        {"cleared", "rewritten", "break_even", "calls_left", "cost", "verdict"} <= each.keys() for each in prices
+    )
+    assert [each["cleared"] for each in prices] == [f["before"] - f["after"] for f in policy["firings"]]
+    totals, regret = policy["totals"], policy["regret"]
+    assert totals["cost"] < totals["cost_without"]
+    assert regret["dropped"] == sum(each["cleared"] for each in policy["firings"]) == 7
+    assert regret["used_later"] == len(policy["regrets"]) == sum(regret["by_tier"].values())
+    listed = [number for firing in policy["firings"] for number in firing["regrets"]]
+    assert sorted(listed) == list(range(len(policy["regrets"])))
+    assert policy["bound"]["results"]["could_go"] >= policy["bound"]["results"]["went"]
+    assert report["price_model"]["read_recorded"] == sum(each["recorded"] for each in report["requests"])

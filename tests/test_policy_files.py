@@ -468,6 +468,8 @@ def test_a_file_is_planned_applied_and_listed(tmp_path: Path) -> None:
         2,
         "context-tui: no policy is named; give -P POLICY or --policy-file FILE\n",
     )
+    code, out, _ = run("replay", SAMPLE, "--policy-file", file, "-P", "codex", "--json", config=tmp_path)
+    assert [each["policy"] for each in json.loads(out)["policies"]] == ["codex", "mine"]
     file.write_text(TWIN.replace('"twin"', '"codex"'))
     code, _, err = run("plan", SAMPLE, "--policy-file", file, config=tmp_path)
     assert (code, err) == (2, f"context-tui: {file}: codex is built in; give it another name\n")

@@ -24,7 +24,7 @@ from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.policy_files import policy_of, read_policy
-from context_tui.session.facts import Usage
+from context_tui.session.facts import MessageFlag, Usage
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from tests.formats.recordings import Recording, call, result, text
@@ -97,6 +97,13 @@ def trigger_of(plan: Plan) -> Trigger:
 def edit_of(edit: Edit) -> Edit:
     """An edit, whoever does it."""
     return replace(edit, source="")
+
+
+def test_what_goes_by_turns_waits_for_one() -> None:
+    for rule, waits in (("turns = 2", True), ("turns = 2\nresults = 3", False), ("messages = 2", False)):
+        chosen = policy(f'[rules.keep]\n{rule}\n[rules.clear]\nmarker = "[x]"')
+        assert chosen.waits_for == (MessageFlag.TURN_START if waits else 0)
+    assert POLICIES["opencode-prune"].waits_for and not POLICIES["codex"].waits_for
 
 
 # -- triggers
@@ -193,7 +200,6 @@ BODIES = told(
     [
         ("", [2, 4, 7, 9, 11]),
         ("[rules.keep]\nturns = 1", [2, 4]),
-        ("[rules.keep]\nturns = 0", [2, 4, 7, 9, 11]),
         ("[rules.keep]\nmessages = 3", [2, 4, 7]),
         ("[rules.keep]\nfirst = 4", [4, 7, 9, 11]),
         ("[rules.keep]\nresults = 2", [2, 4, 7]),
@@ -399,7 +405,7 @@ DROPS = 'name = "mine"\nabout = "a"\n' + 2 * "[[rules]]\ntrigger = {always = tru
         ('name = "Mine"\nabout = "a"', 1, "name: must be 1 to 40 lower-case"),
         (CLEAR + "[rules.keep]\nturn = 3", 9, "rule 1, keep.turn: unknown key; did you mean turns?"),
         (CLEAR + "[rules.keep]\nxyz = 3", 9, "rule 1, keep.xyz: unknown key; allowed: first, turns"),
-        (CLEAR + "[rules.keep]\nturns = 1_001", 9, "rule 1, keep.turns: 1001 is out of range; allowed: 0 to 1,000"),
+        (CLEAR + "[rules.keep]\nturns = 1_001", 9, "rule 1, keep.turns: 1001 is out of range; allowed: 1 to 1,000"),
         (CLEAR + '[rules.keep]\nturns = "x"', 9, "rule 1, keep.turns: 'x' is not a whole number"),
         (CLEAR + '[rules.keep]\nmessages = 1\ncount = "some"', 10, "rule 1, keep.count: 'some' is not allowed; use"),
         (CLEAR + "[rules.cut]\nfew = 3", 3, "rule 1: cut means nothing to clear"),

@@ -22,6 +22,7 @@ from context_tui.policies.parts.shortening import shortening
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+from context_tui.session.facts import MessageFlag
 from context_tui.tokens.measured import measured
 
 _TRIGGER_ONLY = ("trigger", "size")
@@ -58,6 +59,8 @@ class Composed(BasePolicy):
         self.flat_curves = frozenset(  # type: ignore[misc]
             name for name, places in self._places.items() if all(self._only_triggers(place) for place in places)
         )
+        by_turns = len(spec.rules) == 1 and all(isinstance(rule, Rule) and rule.by_turns for rule in spec.rules)
+        self.waits_for = MessageFlag.TURN_START if by_turns else 0  # type: ignore[misc]
         self.needs_trigger = any(policy.needs_trigger for policy in self._borrowed.values())  # type: ignore[misc]
 
     def _only_triggers(self, place: Place) -> bool:

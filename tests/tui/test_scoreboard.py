@@ -233,6 +233,36 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return list(SHOWN)
 
 
+def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
+    asked: list[str] = []
+
+    def plan_of(policy: str) -> Plan | None:
+        asked.append(policy)
+        return plan(SESSION, policy, force=True)
+
+    rows = score_rows(plan_of, chosen="codex")
+    assert [row.policy for row in rows] == asked == [*SHOWN, "codex"] and rows[-1].would.startswith("if forced")
+    assert [row.policy for row in score_rows(plan_of, chosen="chain")] == [*SHOWN]
+    assert policy_title("codex", 90).startswith(f"{len(SHOWN) + 1} codex   Codex: ")
+    limits = {row.policy: row.limit for row in score_rows(plan_of, chosen="openhands-condenser")}
+    assert limits["openhands-condenser"] == "at 80 messages"
+
+
+async def test_a_preset_is_chosen_in_the_palette() -> None:
+    running = app()
+    async with running.run_test(size=(140, 50)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        [choose] = [each for each in running.get_system_commands(screen) if each.title.startswith("Policy: codex")]
+        choose.callback()
+        await settled(pilot)
+        board = screen.query_one(Scoreboard)
+        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*SHOWN, "codex"]
+        await pilot.press("P")
+        await settled(pilot)
+        assert screen.view.policy == next(iter(SHOWN)) and len(board.rows) == len(SHOWN)
+
+
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     rows = [ScoreRow(name) for name in twelve]
     columns = columns_for(rows, 80)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import AlikeChanges, Change, Changes, input_body, removal
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import Params, nothing
-from context_tui.policies.parts.actions import Truncate
+from context_tui.policies.parts.actions import OnlyIf, Truncate
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
-from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, bodies, select
+from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, bodies, marker_bytes, select
 from context_tui.session.bodies import body_text
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
@@ -41,18 +41,14 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
     marker = rule.clear.marker if rule.clear else ""
     gain = clearing(name, marker).body.tokens if rule.clear and of == "results" else 0
     chosen = select(context, rule.select, rule.keep, of, marker, gain, limits)
-    freed = sum(chosen.tokens)
-    wanted, more = rule.only_if.clear_at_least, rule.only_if.clear_more_than
-    if chosen.chosen and ((wanted and freed < wanted) or (more is not None and freed <= more)):
-        least = f"at least {wanted:,}" if wanted else f"more than {more:,}"
-        reason = f"nothing to {rule.action}: {freed:,} tokens would be {DONE[of]}, and {least} are wanted"
-        return nothing(name, params, context, trigger, reason)
     if rule.truncate:
         found = _truncated(name, rule.truncate, context, chosen.chosen, chosen.tokens, chosen.size)
     else:
-        found = _cleared(name, context, chosen.chosen, freed, of, marker)
-        if rule.clear and rule.clear.inputs:
-            found = _with_inputs(name, context, found)
+        found = _cleared(name, context, chosen.chosen, sum(chosen.tokens), of, marker)
+    if less := _too_little(rule.only_if, found, dict(zip(chosen.chosen, chosen.tokens, strict=True)), of):
+        return nothing(name, params, context, trigger, f"nothing to {rule.action}: {less}")
+    if rule.clear and rule.clear.inputs:
+        found = _with_inputs(name, context, found)
     count = len(found.rows)
     reason = ""
     if not count:
@@ -80,6 +76,18 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
         kept=kept,
         saved=found.saved,
     )
+
+
+def _too_little(only_if: OnlyIf, found: Changed, tokens: Mapping[int, int], of: Of) -> str:
+    """Why what would be changed is not enough, in words; empty where it is."""
+    wanted, more = only_if.clear_at_least, only_if.clear_more_than
+    if not found.rows or (not wanted and more is None):
+        return ""
+    freed = sum(tokens[row] for row in found.rows)
+    if (wanted and freed < wanted) or (more is not None and freed <= more):
+        least = f"at least {wanted:,}" if wanted else f"more than {more:,}"
+        return f"{freed:,} tokens would be {DONE[of]}, and {least} are wanted"
+    return ""
 
 
 def _mapped(found: Changed) -> Changes:
@@ -114,8 +122,7 @@ def clearing(name: str, marker: str) -> Change:
     """The marker in place of a body; the lines that went are counted when it is carried out."""
     if LINES not in marker:
         return Change("clear", Body.of(marker), name)
-    size = utf8_len(marker.replace(LINES, "00"))
-    return Change("clear", Body(None, size), name, lambda body: lined(marker, body_text(body)))
+    return Change("clear", Body(None, marker_bytes(marker)), name, lambda body: lined(marker, body_text(body)))
 
 
 def lined(marker: str, text: str) -> str:
@@ -125,7 +132,7 @@ def lined(marker: str, text: str) -> str:
 
 def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
     """The results, and the calls that they answer without their inputs."""
-    facts, calls = context.facts, bodies(context, "inputs", "")
+    facts, (calls, _) = context.facts, bodies(context, "inputs", "")
     tokens = dict(zip(calls.block, calls.tokens, strict=True))
     answered = {facts.call[row] for row in results.rows}
     rows = [row for row in calls.block if facts.call[row] in answered]

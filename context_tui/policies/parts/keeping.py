@@ -53,7 +53,7 @@ class Keep(Part):
     prefix: ClassVar[str] = "keep"
 
     first: int | None = param(None, "messages at the beginning that are kept", "messages", 0, 100_000)
-    turns: int | None = param(None, "turns at the end that are kept", "turns", 0, 1_000)
+    turns: int | None = param(None, "turns at the end that are kept", "turns", 1, 1_000)
     messages: int | None = param(None, "messages at the end that are kept", "messages", 0, 100_000)
     tokens: int | None = param(
         None, "tokens of messages at the end that are kept", "tokens", 0, 10_000_000, of_window=True
@@ -87,7 +87,7 @@ class Keep(Part):
         sums, length = measured(context), len(context)
         if self.turns is not None:
             starts, turns = sums.turn_starts, self.turns
-            start = length if not turns else starts[-turns] if turns <= len(starts) else 0
+            start = starts[-turns] if turns <= len(starts) else 0
             yield Protected(start, Code.RECENT_TURN, f"within the last {turns:,} turns")
         if self.messages is not None:
             last = f"within the last {self.messages:,} messages"

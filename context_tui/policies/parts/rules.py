@@ -57,6 +57,15 @@ class Rule(Part):
         return next(name for name in ACTIONS if getattr(self, name) is not None)
 
     @property
+    def by_turns(self) -> bool:
+        """Whether what it can change grows with a new turn only: what is kept goes by turns, and it clears or truncates
+        what is older.
+        """
+        keep, counted = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
+        counted |= {"results"} if self.keep.count == "eligible" else set()
+        return not self.shortens and "turns" in keep and keep <= counted and self.select.older_than is None
+
+    @property
     def shortens(self) -> bool:
         """Whether messages go, so that nothing runs after it."""
         return self.drop is not None or self.summarise is not None

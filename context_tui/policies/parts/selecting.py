@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator
@@ -19,7 +20,7 @@ from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import measured, once_for_messages
 
 Of = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -81,13 +82,18 @@ class Selection:
     why: Callable[[int, int | None], Kept]
 
 
-def bodies(context: Context, of: Of, marker: str) -> Bodies:
-    """The blocks of a kind that are not *marker* yet, nor known to be cleared; kept by the context."""
+def bodies(context: Context, of: Of, marker: str) -> tuple[Bodies, list[int]]:
+    """The blocks of a kind that are not *marker* yet, nor known to be cleared, and the numbers of those that are among
+    all; kept by the context.
+    """
     key = ("bodies", of, marker)
     if key not in context.memo:
-        found = [each for each in _all(context, of) if not is_marked(context, each[1], of, marker)]
-        context.memo[key] = Bodies(*zip(*found, strict=True)) if found else Bodies((), (), (), ())
-    kept: Bodies = context.memo[key]
+        every = list(_all(context, of))
+        known = [is_marked(context, row, of, marker) for _, row, *_ in every]
+        found = [each for each, gone in zip(every, known, strict=True) if not gone]
+        marked = [number for number, gone in enumerate(known) if gone]
+        context.memo[key] = (Bodies(*zip(*found, strict=True)) if found else Bodies((), (), (), ())), marked
+    kept: tuple[Bodies, list[int]] = context.memo[key]
     return kept
 
 
@@ -95,13 +101,23 @@ def is_marked(context: Context, row: int, of: Of, marker: str) -> bool:
     """Whether a block has been cleared before: it is the marker; where facts keep no such text, takes as many bytes."""
     body = context.replaced.get(row)
     if body is not None:
-        return bool(body.known) or body.removed or body.text == marker
-    if of == "results":
-        if marker.startswith("[") and len(marker) <= START_LENGTH and LINES not in marker:
-            return context.facts.starts.get(row) == marker
-        more = context.facts.text_bytes[row] - utf8_len(marker.replace(LINES, ""))
-        return 1 <= more <= MOST_DIGITS if LINES in marker else more == 0
-    return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT
+        if body.known or body.removed:
+            return True
+        if of == "inputs":
+            return body.text == "{}"
+        return body.text == marker if body.text is not None else body.size == marker_bytes(marker)
+    if of != "results":
+        return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT
+    if marker.startswith("[") and len(marker) <= START_LENGTH and LINES not in marker:
+        return context.facts.starts.get(row) == marker
+    more = context.facts.text_bytes[row] - marker_bytes(marker)
+    return -1 <= more <= MOST_DIGITS - 2 if LINES in marker else more == 0
+
+
+@lru_cache(maxsize=64)
+def marker_bytes(marker: str) -> int:
+    """Bytes that a marker takes, with the usual two digits where it says how many lines went."""
+    return utf8_len(marker.replace(LINES, "00"))
 
 
 def _all(context: Context, of: Of) -> Iterator[tuple[int, int, int, int]]:
@@ -127,10 +143,11 @@ def select(context: Context, rule: Select, keep: Keep, of: Of, marker: str, gain
     Args:
         gain: tokens that stand in the place of one of them.
     """
-    found, ends, first = bodies(context, of, marker), list(keep.ends(context, limits)), keep.first or 0
+    found, marked = bodies(context, of, marker)
+    ends, first = list(keep.ends(context, limits)), keep.first or 0
     end = min((each.start for each in ends), default=len(context))
     high = bisect_left(found.position, end)
-    low = min(max(bisect_left(found.position, first), _stopped(context, rule, found, of, marker, end, high)), high)
+    low = min(max(bisect_left(found.position, first), _stopped(context, rule, found, marked, end, high)), high)
     eligible = _eligible(context, rule, found, low, high)
     chosen = eligible
     if keep.results is not None:
@@ -241,19 +258,24 @@ def _unfit(context: Context, rule: Select, block: int) -> Kept | None:
     return None
 
 
-def _stopped(context: Context, rule: Select, found: Bodies, of: Of, marker: str, end: int, high: int) -> int:
+def _stopped(context: Context, rule: Select, found: Bodies, marked: list[int], end: int, high: int) -> int:
     """The number of the first body behind which nothing stops the walk back from *end*."""
     low = 0
     if "summary" in rule.stop_at:
-        flags, order = context.facts.flags, context.order
-        last = next((at for at in range(len(order) - 1, -1, -1) if flags[order[at]] & MessageFlag.SUMMARY), -1)
-        low = bisect_left(found.position, last + 1)
-    if "cleared" in rule.stop_at and of == "results":
-        results = measured(context).results
-        for passed, row in enumerate(reversed(results.block[: bisect_left(results.position, end)])):
-            if is_marked(context, row, of, marker):
-                return max(low, high - passed)
+        low = bisect_left(found.position, _last_summary(context) + 1)
+    if "cleared" in rule.stop_at:
+        until = bisect_left(measured(context).results.position, end)
+        before = bisect_left(marked, until)
+        if before:
+            return max(low, high - (until - marked[before - 1] - 1))
     return low
+
+
+@once_for_messages
+def _last_summary(context: Context) -> int:
+    """The position of the last summary, or -1."""
+    flags, order = context.facts.flags, context.order
+    return next((at for at in range(len(order) - 1, -1, -1) if flags[order[at]] & MessageFlag.SUMMARY), -1)
 
 
 def _but_newest(context: Context, found: Bodies, eligible: Sequence[int], keep: Keep, of: Of) -> Sequence[int]:

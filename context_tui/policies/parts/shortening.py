@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from context_tui.compaction.changes import Change, removal
@@ -52,13 +53,14 @@ def shortening(name: str, rule: Rule, params: Params, context: Context, trigger:
     cut = cut_of(context, rule.keep, rule.head, rule.cut, first, limits)
     typed = list(_typed(context, rule, first, cut)) if rule.keep.typed() else []
     stay = {position for position, _ in typed}
-    gone = [position for position in range(first, cut) if position not in stay]
-    if not gone:
+    gone = _between(first, cut, stay)
+    count = sum(map(len, gone))
+    if not count:
         return idle("everything is kept")
-    if length == 1 and context.facts.flags[context.order[gone[0]]] & MessageFlag.SUMMARY:
+    if length == 1 and context.facts.flags[context.order[0]] & MessageFlag.SUMMARY:
         return idle("all that would go is an earlier summary")
-    if only_if.progress is not None and len(gone) < only_if.progress * length:
-        return idle(f"{len(gone):,} of {length:,} messages would go, and {only_if.progress:.0%} are wanted")
+    if only_if.progress is not None and count < only_if.progress * length:
+        return idle(f"{count:,} of {length:,} messages would go, and {only_if.progress:.0%} are wanted")
     changes = dict(_stripped(context, typed, name))
     ends = list(rule.keep.ends(context, limits))
 
@@ -80,12 +82,18 @@ def shortening(name: str, rule: Rule, params: Params, context: Context, trigger:
         context,
         trigger,
         changes,
-        dropped=tuple(range(each, each + 1) for each in gone) if stay else (range(first, cut),),
-        inserts=tuple(_inserts(summarise, notes, first, length, len(gone))),
+        dropped=gone,
+        inserts=tuple(_inserts(summarise, notes, first, length, count)),
         summarised=(range(first, cut),) if summarise else (),
         kept=kept,
         prompt=prompt_of(summarise) if summarise else None,
     )
+
+
+def _between(first: int, cut: int, stay: Iterable[int]) -> tuple[range, ...]:
+    """The positions from *first* up to *cut* but for those that stay."""
+    edges = [first - 1, *sorted(stay), cut]
+    return tuple(range(before + 1, after) for before, after in pairwise(edges) if before + 1 < after)
 
 
 def _inserts(summarise: Summarise | None, notes: tuple[Note, ...], at: int, end: int, count: int) -> Iterator[Insert]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -176,7 +177,10 @@ def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
     """The policies of the folder beside the configuration file."""
     from context_tui.config import config_path  # where the user's files are
 
-    for path in sorted(config_path().with_name("policies").glob("*.toml")):
+    paths: list[Path] = []
+    with suppress(OSError, RuntimeError):  # no home, or no way into the folder
+        paths = sorted(config_path().with_name("policies").glob("*.toml"))
+    for path in paths:
         yield str(path), partial(_read, path)
 
 

@@ -56,7 +56,7 @@ def digits(count: int) -> str:
 
 def policy_about(name: str, policy: Policy) -> str:
     """What choosing a policy does, for help and the command palette."""
-    return f"Plan with {name}: {policy.about.partition(': ')[2]}"
+    return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"
 
 
 def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:

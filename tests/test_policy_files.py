@@ -375,6 +375,7 @@ def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
     text = 'name = "mine"\nabout = "mine: both"\n[[rules]]\npolicy = "agent-sdk-prune"\nparams = {max_chars = 900}\n'
     mine = policy_of(text + '[[rules]]\npolicy = "agent-sdk-compact"\n', "mine.toml")
     fields = mine.Params.model_fields
+    assert mine.phases == {"after_tools"}
     assert fields["max_chars"].default == 900 and fields["context_budget"].default == 160_000
     for tokens, ran in ((120_000, 1), (170_000, 2)):
         session = recorded(tmp_path, tokens, typed(), rounds(4, 1_000), spoke(""))

@@ -50,11 +50,13 @@ class Composed(BasePolicy):
         """
         self.spec = spec
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
-        self.phases = frozenset(spec.phases)
         self.source, self.version, self.limits = spec.source, spec.version, spec.limits  # type: ignore[misc]
         self._borrowed = {
             number: policy_named(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, Borrowed)
         }
+        others = len(self._borrowed) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
+        own = () if others else spec.phases
+        self.phases = frozenset(own).union(*(policy.phases for policy in self._borrowed.values()))
         self.Params, self._places = _params_of(spec, self._borrowed)
         self.flat_curves = frozenset(  # type: ignore[misc]
             name for name, places in self._places.items() if all(self._only_triggers(place) for place in places)

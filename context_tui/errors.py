@@ -47,6 +47,12 @@ class PlanError(Error):
     exit_code = ExitCode.USAGE
 
 
+class RulerError(Error):
+    """A ruler that cannot measure here: the extra that it needs is not installed."""
+
+    exit_code = ExitCode.USAGE
+
+
 class SummarizerError(Error):
     """The model endpoint failed, or its reply cannot be used as a summary."""
 

@@ -39,6 +39,27 @@ def test_each_model_has_its_own(tmp_path: Path) -> None:
     assert first.usable and second.usable
 
 
+def test_a_kind_that_was_hardly_seen_is_taken_to_be_like_the_others(tmp_path: Path) -> None:
+    made = Provider(rate=1.5)
+    made.user("do it")
+    made.steps(20)
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors.text == pytest.approx(1.5 * PRIOR.text, rel=0.1), "no reply had a text"
+
+
+def test_what_comes_without_a_record_is_predicted_on_average(tmp_path: Path) -> None:
+    made = Provider(base=40_000)
+    made.user("do it")
+    for number in range(60):
+        made.steps(1)
+        made.step(size=400 + 700 * (number * 7 % 11))
+        made.context += 600 if number % 4 == 0 else 0
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors.unrecorded == pytest.approx(75, abs=15)
+    assert found.error is not None and found.error.median < 0.005
+    assert found.factors.result == pytest.approx(RATES["tool_result"], abs=0.05), "it is none of what the file holds"
+
+
 def test_clearing_without_a_record_is_no_error_of_the_calibration(tmp_path: Path) -> None:
     made = Provider(base=90_000)
     made.user("do it")
@@ -51,13 +72,19 @@ def test_clearing_without_a_record_is_no_error_of_the_calibration(tmp_path: Path
     assert found.error is not None and found.error.p95 < 0.01
 
 
-def test_too_few_requests_say_so_and_use_what_is_typical(tmp_path: Path) -> None:
-    made = Provider()
+def test_too_few_requests_say_so_and_what_is_used_instead(tmp_path: Path) -> None:
+    made = Provider(rate=1.4)
     made.user("do it")
     made.steps(LEAST_REQUESTS - 1)
     (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert not found.usable and found.factors is PRIOR and found.error is None
+    assert not found.usable and found.error is None and found.instead == "factors of few requests"
     assert found.why == "only 11 of its requests recorded a size; 12 are needed"
+    assert found.factors.result == pytest.approx(1.4 * RATES["tool_result"], rel=0.05), "nearer than what is typical"
+    made = Provider()
+    made.user("do it")
+    made.steps(3)
+    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    assert found.factors is PRIOR and found.instead == "typical factors"
 
 
 def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Path) -> None:
@@ -85,7 +112,7 @@ def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     made.reply(text("done"))
     session = made.recording.open(tmp_path)
     first, second = report_of(session)["calibration"]
-    assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image"}
+    assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image", "unrecorded"}
     assert first["usable"] and first["error"]["median"] <= first["error"]["p95"] < 0.02
     assert second["why"] == "only 1 of its requests recorded a size; 12 are needed" and second["error"] is None
     assert main(["inspect", session.info.path]) == 0

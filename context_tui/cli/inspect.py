@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import add_session, opened, parse, parser
+from context_tui.cli.options import add_session, one_of, opened, parse, parser
 from context_tui.cli.output import counted, say, table, write_json
 from context_tui.compaction.next_request import Known, NextRequest, size_now
 from context_tui.errors import ExitCode
@@ -19,13 +19,15 @@ from context_tui.sanitize import visible
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
+from context_tui.tokenizers import exact
 from context_tui.tokens.believed import believed
 from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.calibration import Calibration, Errors, calibrations
+from context_tui.tokens.calibration import Calibration, Errors
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage, request_before
+from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
 from context_tui.tokens.running import RunningSizes
 
 
@@ -35,9 +37,16 @@ def run(arguments: Sequence[str]) -> int:
     add_session(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
     options.add_argument("--messages", action="store_true", help="add the timeline, message by message")
+    options.add_argument(
+        "--ruler",
+        type=one_of("ruler", list(Ruler)),
+        default=Ruler.OWN,
+        metavar="RULER",
+        help="measure by: own (bytes / 4, as the policies do), calibrated (by recorded sizes), exact (a tokenizer)",
+    )
     given = parse(options, arguments)
     session = opened(given.session, given.window)
-    report = report_of(session, given.at, timeline=given.messages)
+    report = report_of(session, given.at, timeline=given.messages, ruler=Ruler(given.ruler))
     if given.json:
         write_json(report)
     else:
@@ -45,13 +54,22 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
-def report_of(session: Session, at: int | None = None, *, timeline: bool = False) -> dict[str, Any]:
-    """The report as JSON-ready data (schema ``context-tui.inspect/1``)."""
+def report_of(
+    session: Session, at: int | None = None, *, timeline: bool = False, ruler: Ruler = Ruler.OWN
+) -> dict[str, Any]:
+    """The report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a ruler.
+
+    Raises:
+        RulerError: the ruler needs a tokenizer that is not installed.
+    """
     facts, context = session.facts, session.context_at(at)
+    calibrated = calibrated_sizes(facts)
+    sizes = calibrated if ruler is Ruler.CALIBRATED else exact(session) if ruler is Ruler.EXACT else None
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden, usage = not_in_file(context), recorded_usage(context)
-    parts, shares = breakdown(context, hidden), suggested(session, context)
-    fit, request = fit_at(session, context), NextRequest(size_now(context))
+    hidden, usage = not_in_file(context) if sizes is None else sizes.hidden_at(context), recorded_usage(context)
+    parts, shares = breakdown(context, hidden, sizes=sizes), suggested(session, context)
+    fit, request = fit_at(session, context), NextRequest(size_now(context, sizes))
+    in_context = sizes.sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
@@ -86,14 +104,15 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         "drops": _drops(session, context.at),
         "window": {
             "indices": list(context.order),
-            "estimated_tokens": measured(context).total + in_file(facts),
+            "estimated_tokens": in_context if sizes else measured(context).total + in_file(facts),
             "recorded_tokens": usage.context if usage else None,
             "believed_tokens": believed(context).tokens,
             "next_request_tokens": request.before,
             "next_request_source": request.before_known,
             "not_in_file_tokens": hidden,
-            "estimator": "bytes/4",
+            "estimator": sizes.name if sizes else "bytes/4",
         },
+        "ruler": {"kind": ruler, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
         "by_category_recorded_why": shares.why or None,
@@ -106,10 +125,13 @@ def report_of(session: Session, at: int | None = None, *, timeline: bool = False
         ],
         "diagnosis": parts.diagnosis,
         "fit": _fit(fit) if fit else None,
-        "calibration": [calibration_report(each) for each in calibrations(facts)],
+        "calibration": [
+            {**calibration_report(each), "not_in_file": _hidden(calibrated.hidden.get(each.model))}
+            for each in calibrated.calibrations
+        ],
     }
     if timeline:
-        report["timeline"] = timeline_of(session, frozenset(context.order))
+        report["timeline"] = timeline_of(session, frozenset(context.order), sizes)
     return report
 
 
@@ -124,6 +146,11 @@ def _fit(fit: Fit) -> dict[str, Any]:
     }
 
 
+def _hidden(tokens: int | None) -> dict[str, Any] | None:
+    """Tokens of a model's requests that are not in the file, and how that is known; None where it is not."""
+    return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
+
+
 def calibration_report(found: Calibration) -> dict[str, Any]:
     """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
     factors = asdict(found.factors)
@@ -135,6 +162,7 @@ def calibration_report(found: Calibration) -> dict[str, Any]:
         "error_bytes4": _errors(found.error_bytes4),
         "usable": found.usable,
         "why": found.why or None,
+        "instead": None if found.usable else found.instead,
     }
 
 
@@ -146,6 +174,7 @@ _FACTORS = {
     "result": "results",
     "each": "a request",
     "image": "an image",
+    "unrecorded": "unrecorded",
 }
 
 
@@ -205,8 +234,8 @@ def _compaction(session: Session, compaction: Compaction, sizes: RunningSizes) -
     }
 
 
-def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, Any]]:
-    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4``.
+def timeline_of(session: Session, in_context: frozenset[int], sizes: Sizes | None = None) -> list[dict[str, Any]]:
+    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4`` or *sizes*.
 
     Before each call to the model, what the runtimes would have believed their context to be stands beside what was
     recorded for that call: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
@@ -222,12 +251,12 @@ def timeline_of(session: Session, in_context: frozenset[int]) -> list[dict[str, 
                 "index": message,
                 "role": Role(facts.role[message]).name.lower(),
                 "turn": turn,
-                "tokens": message_tokens(facts, message),
+                "tokens": sizes.messages[message] if sizes else message_tokens(facts, message),
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
                 "dropped_tokens": drops.get(message),
                 "believed_tokens": _believed(looks[message]) if message in looks else None,
-                "blocks": [_block(facts, block) for block in facts.blocks_of(message)],
+                "blocks": [_block(facts, block, sizes) for block in facts.blocks_of(message)],
             }
         )
     return found
@@ -239,9 +268,10 @@ def _believed(state: RuntimeState) -> dict[str, int | None]:
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
 
-def _block(facts: Facts, block: int) -> dict[str, Any]:
+def _block(facts: Facts, block: int, sizes: Sizes | None) -> dict[str, Any]:
     kind = Kind(facts.kind[block]).name.lower()
-    return {"kind": kind, "tokens": bytes4(facts, block), "tool": facts.tool_name(block) or None}
+    tokens = sizes.blocks[block] if sizes else bytes4(facts, block)
+    return {"kind": kind, "tokens": tokens, "tool": facts.tool_name(block) or None}
 
 
 def show(session: Session, report: dict[str, Any]) -> None:
@@ -262,7 +292,11 @@ def show(session: Session, report: dict[str, Any]) -> None:
     )
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
     say(f"context {where}: {counted(len(window['indices']), 'message')}")
-    table("size", ("tokens", "", ""), _sizes(report))
+    ruler = report["ruler"]
+    how, unit = ("estimated", "est.") if ruler["kind"] == Ruler.OWN else (ruler["name"], ruler["name"])
+    if ruler["kind"] != Ruler.OWN:
+        say(f"sizes by {ruler['name']}" + (f": {ruler['note']}" if ruler["note"] else ""))
+    table("size", ("tokens", "", ""), _sizes(report, how))
     total = max(1, sum(report["by_category"].values()))
     real = report["by_category_recorded"]
     categories = [
@@ -271,18 +305,18 @@ def show(session: Session, report: dict[str, Any]) -> None:
         if tokens or (real and real[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
-    table("by category (estimated; not_in_file is recorded - estimated)", columns, categories)
+    table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
     if not real:
         say(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _show_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
-    table("by tool (estimated)", ("tool", "calls", "result tokens"), tools)
+    table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
     reads = [
         (read["path"], read["count"], read["tokens"], read["wasted"])
         for read in report["duplicate_reads"]
         if read["wasted"]
     ]
-    table("lines read more than once (estimated)", ("path", "reads", "tokens", "wasted"), reads[:20])
+    table(f"lines read more than once ({how})", ("path", "reads", "tokens", "wasted"), reads[:20])
     if len(reads) > 20:
         say(f"  {len(reads) - 20:,} more; --json lists all")
     compactions = [
@@ -326,7 +360,14 @@ def show(session: Session, report: dict[str, Any]) -> None:
             )
             for entry in report["timeline"]
         ]
-        columns = ("message", "turn", "role", "est. tokens", "recorded", *(f"believed by {name}" for name in believed))
+        columns = (
+            "message",
+            "turn",
+            "role",
+            f"{unit} tokens",
+            "recorded",
+            *(f"believed by {name}" for name in believed),
+        )
         table("timeline", (*columns, "in context", "blocks"), rows)
 
 
@@ -338,18 +379,23 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
     ]
     for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
         rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
+    hidden = [each["not_in_file"] for each in usable]
+    rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
     heads = ("", *(visible(each["model"] or "model unknown") for each in usable))
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
     table(title, heads, rows if usable else [])
+    if any(hidden):
+        say("  not in the file: the median over the model's requests of recorded - calibrated")
     for each in calibration:
         if not each["usable"]:
-            say(f"  not calibrated: {visible(each['model'] or 'model unknown')}: {each['why']}")
+            model = visible(each["model"] or "model unknown")
+            say(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
 
 
 def _factor(value: float | None, name: str) -> str:
     if value is None:
         return "none seen"
-    return f"{value:.0f} tokens" if name in ("each", "image") else f"{value:.2f}"
+    return f"{value:.0f} tokens" if name in ("each", "image", "unrecorded") else f"{value:.2f}"
 
 
 def _recorded_cell(entry: dict[str, Any]) -> object:
@@ -360,12 +406,14 @@ def _recorded_cell(entry: dict[str, Any]) -> object:
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
-def _sizes(report: dict[str, Any]) -> list[tuple[object, ...]]:
+def _sizes(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
+    own = report["ruler"]["kind"] == Ruler.OWN
+    by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
-        (window["estimated_tokens"], "estimated", "bytes / 4 of what is in the file"),
-        (window["not_in_file_tokens"], "not in the file", "recorded - estimated at the first request"),
+        (window["estimated_tokens"], how, f"{by} of what is in the file" if own else "what is in the file"),
+        (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _next_request_source(window)),
         (about["context_window"], "window", _window_source(about)),

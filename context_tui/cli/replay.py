@@ -283,10 +283,12 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     say(f"{session.info.path}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
     say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
     say(_ruler(recording))
-    say(_prices(lab, studies))
+    for line in _prices(lab, studies):
+        say(line)
+    unit = studies[0].priced.table.unit
     table(
-        "policies along the recording (tokens)",
-        ("policy", "firings", "first at message", "peak", "sent", "saved", "calls over the window", "cost", "saves"),
+        "policies along the recording (tokens; calls over the window; cost of prompts and summaries)",
+        ("policy", "firings", "first at", "peak", "sent", "saved", "over window", f"cost ({unit})", "saved"),
         [_row(each) for each in studies],
     )
     table(
@@ -303,15 +305,14 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
         say(line)
 
 
-def _prices(lab: Lab, studies: Sequence[Study]) -> str:
+def _prices(lab: Lab, studies: Sequence[Study]) -> list[str]:
     """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
     model, note = lab.price_model, studies[0].priced.table.note
     if model.error is None:
-        return f"{note}; no read of a prompt cache is recorded"
-    return (
-        f"{note}; of {model.read_recorded:,} recorded tokens read from the prompt cache the model predicts "
-        f"{model.read_predicted:,} ({model.error:.2%} off; call by call {model.off or 0:.2%})"
-    )
+        return [f"costs: {note}; no read of a prompt cache is recorded"]
+    read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
+    off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
+    return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})"]
 
 
 def _kept(session: Session, studies: Sequence[Study]) -> str:
@@ -327,7 +328,8 @@ def _ruler(recording: Recording) -> str:
         return "sizes are estimated: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
     if not usable:
-        return f"{words} (not calibrated on this session: typical factors are used)"
+        instead = max(recording.calibrations, key=lambda each: each.requests).instead
+        return f"{words} (not calibrated on this session: {instead} are used)"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
     return f"{words} (median error {errors})"
 
@@ -368,17 +370,18 @@ def _show_regrets(study: Study) -> None:
 
 
 def money(cost: float, priced: Priced) -> str:
-    """A cost with its unit."""
-    return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} {priced.table.unit}"
+    """A cost in the unit of the prices."""
+    return f"{cost:,.2f}" if priced.table.unit == "USD" else f"{cost:,.0f}"
 
 
 def _show_firings(study: Study) -> None:
     made, priced = study.replay, study.priced
+    several = len({each.policy for each in made.firings}) > 1
     rows = [
-        (each.message, each.policy, each.before, each.after, what(each), *_worth(cost, priced), each.reason)
+        (each.message, each.before, each.after, what(each, several), *_worth(cost, priced), each.reason)
         for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
     ]
-    heads = ("message", "policy", "before", "after", "what", "pays after", "calls left", "costs", "why")
+    heads = ("message", "before", "after", "what", "pays after", "calls left", f"costs ({priced.table.unit})", "why")
     table(f"firings of {label(made)}", heads, rows)
     if len(made.firings) > SHOWN:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
@@ -394,15 +397,16 @@ def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
     return after, cost.calls_left, money(cost.cost, priced)
 
 
-def what(firing: Firing) -> str:
-    """What a firing did, in words."""
+def what(firing: Firing, named: bool = False) -> str:
+    """What a firing did, in words, and by which policy where that is asked for."""
     parts = [
         (firing.cleared, "cleared"),
         (firing.truncated, "truncated"),
         (firing.dropped, "dropped"),
         (firing.summarised, "summarised"),
     ]
-    return ", ".join(f"{count:,} {done}" for count, done in parts if count)
+    words = ", ".join(f"{count:,} {done}" for count, done in parts if count)
+    return f"{words} ({firing.policy})" if named else words
 
 
 def _show_backtest(back: Back) -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from context_tui.compaction.changes import AlikeChanges, bodies_of
 from context_tui.compaction.plan import Plan
 from context_tui.session.context import Context
+from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.tokens.believed import Believed, believed
 from context_tui.tokens.estimators import tokens_of_bytes
-from context_tui.tokens.recorded import in_file, not_in_file
+from context_tui.tokens.measured import measured
+from context_tui.tokens.recorded import in_file, last_request, not_in_file
+from context_tui.tokens.rulers import Sizes
 
 
 class Known(StrEnum):
@@ -32,6 +36,7 @@ class NextRequest:
     ``now`` is the request without the plan: recorded of the last request of this context, and estimated of what came
     after it. ``goes`` is an estimate by ``estimator``, less what stands in its place; ``comes`` one of the messages
     that are put in, with the summary where that is written. ``waits`` says that it is not: its size is unknown.
+    ``estimator`` is the policy's own, or the name of another ruler by which all three are estimated.
     """
 
     now: Believed
@@ -63,23 +68,58 @@ class NextRequest:
         return max(self.before - self.after, 0) / self.before if self.before else 0.0
 
 
-def size_now(context: Context) -> Believed:
+def size_now(context: Context, sizes: Sizes | None = None) -> Believed:
     """The next request as things are: recorded and appended; where nothing was recorded in this context, an estimate of
     it, of the system prompt and tools in the file, and of what the session's first request had besides.
+
+    Args:
+        sizes: the ruler that estimates; ``bytes/4`` without one.
     """
+    if sizes is not None:
+        return _size_by(sizes, context)
     size = believed(context)
     if size.recorded is not None:
         return size
     return Believed(None, size.estimated + in_file(context.facts) + (not_in_file(context) or 0))
 
 
-def next_request(plan: Plan, summary: str | None = None) -> NextRequest:
+def _size_by(sizes: Sizes, context: Context) -> Believed:
+    sums, request = sizes.sums_in(context), last_request(context)
+    reply = measured(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
+    if reply is None:
+        return Believed(None, sums[-1] + sizes.system + sizes.tools + (sizes.hidden_at(context) or 0))
+    return Believed(context.facts.requests[request].context, sums[-1] - sums[reply])
+
+
+def next_request(plan: Plan, summary: str | None = None, sizes: Sizes | None = None) -> NextRequest:
     """The next request of the session if *plan* were carried out.
 
     Args:
         summary: its text, for a plan that summarises, where it is written already.
+        sizes: the ruler that estimates; the policy's own without one.
     """
+    if sizes is not None:
+        comes, waits = sum(sizes.of_text(each.text()) for each in plan.inserts if not each.summary), plan.summarises
+        if summary is not None:
+            comes += sum(sizes.of_text(each.text(summary)) for each in plan.inserts if each.summary)
+            waits = False
+        return NextRequest(size_now(plan.context, sizes), _goes(plan, sizes), comes, waits, sizes.name)
     comes, waits = plan.tokens_in, plan.summarises and summary is None
     if summary is not None:
         comes += sum(tokens_of_bytes(utf8_len(each.text(summary))) for each in plan.inserts if each.summary)
     return NextRequest(size_now(plan.context), plan.tokens_out, comes, waits, plan.estimator)
+
+
+def _goes(plan: Plan, sizes: Sizes) -> int:
+    """Tokens that go, less what stands in their place."""
+    context, sums, changes = plan.context, sizes.sums_in(plan.context), plan.changes
+    if isinstance(changes, AlikeChanges) and changes and sizes.uniform and not plan.dropped and not context.replaced:
+        rows, kind = changes.rows, context.facts.kind
+        if all(kind[row] == Kind.TOOL_RESULT for row in rows):  # very many are quick so
+            return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.of_body(rows[0], changes.change.body)
+    gone = sum(sums[each.stop] - sums[each.start] for each in plan.dropped)
+    position_of = measured(context).position_of if plan.dropped and changes else {}
+    for row, body in bodies_of(changes).items():
+        if not plan.dropped or not plan.action_at(position_of[context.facts.block_message[row]]):
+            gone += sizes.block(context, row) - sizes.of_body(row, body)
+    return gone

@@ -8,15 +8,13 @@ from context_tui.session.context import Body
 from context_tui.session.facts import BlockFlag, Facts, Kind
 from context_tui.session.fitting import PRIOR, Factors
 from context_tui.session.sizes import BYTES_PER_TOKEN, tokens_of_bytes
+from context_tui.tokens.rulers import TYPICAL_IMAGE
 
 Amount = tuple[int, int, int, int, int, int, int]
 """Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; images; requests."""
 
 NOTHING: Amount = (0, 0, 0, 0, 0, 0, 0)
 TEXT, THINKING, SIGNATURE, CALL, RESULT, IMAGES, REQUESTS = range(7)
-
-TYPICAL_IMAGE = 300
-"""Tokens of an image to a model of which none was measured; newer ones were seen to take no more."""
 
 _PLACE = {int(Kind.TEXT): TEXT, int(Kind.THINKING): THINKING, int(Kind.TOOL_USE): CALL, int(Kind.TOOL_RESULT): RESULT}
 _IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)

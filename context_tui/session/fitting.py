@@ -11,12 +11,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from itertools import accumulate
+from statistics import fmean, median
 
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
 from context_tui.session.sizes import BYTES_PER_TOKEN
 
+MOST_SCALE = 2.0
+"""How many times as many tokens a model may make of everything as what is typical, or as few."""
+MOST_UNRECORDED = 1_000.0
+"""Tokens of an interval that count for what comes without a record; more is an event, and no habit."""
 LEAST_INTERVALS = 4
 """Intervals from which on there is a fit; with few of them it is mostly the prior."""
 MOST_INTERVALS = 300
@@ -36,6 +41,8 @@ class Factors:
 
     ``signature`` is what a provider signs thinking with; ``each`` are the tokens of a request's frame, and ``image``
     those of an image (None: none was seen). ``error`` is the median of how far an interval is off, in tokens.
+    ``unrecorded`` are the tokens that a request brings on average beyond all that: what runtimes put in without a
+    record, now and then. They belong to no block, and count where sizes are predicted.
     """
 
     text: float
@@ -47,6 +54,7 @@ class Factors:
     image: float | None
     intervals: int
     error: float
+    unrecorded: float = 0.0
 
     def of(self, content: Content) -> float:
         """Recorded tokens that this content takes, images aside."""
@@ -157,27 +165,40 @@ def _fitted(facts: Facts, end: int) -> Factors | None:
         return None
     rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
     grown = [float(interval.growth) for interval in clean]
-    values, off = _regression(rows, grown)
+    values, off = _regression(rows, grown, _prior(rows, grown))
     error = median(map(abs, off))
     if error > STEADY * max(median(map(abs, grown)), 100):
         return None
     text, thinking, signature, call, result, each = values
-    factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error)
+    unrecorded = max(fmean(max(-MOST_UNRECORDED, min(each, MOST_UNRECORDED)) for each in off), 0.0)
+    factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error, unrecorded)
     seen = [interval for interval in found if interval.content.images]
     seen = [interval for interval in seen if not interval.content.turns] or seen
     image = [(i.growth - factors.of(i.content) - factors.each) / i.content.images for i in seen]
     size = median(image) if image else 0.0
-    return replace(factors, image=size if size > 0 else None)
+    return replace(factors, image=max(size, 0.0) if image else None)
 
 
-def _regression(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> tuple[list[float], list[float]]:
+def _prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
+    """What is typical, for the tokenizer of these intervals: one that makes more of one kind makes more of all."""
+    expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
+    ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(grown, expected, strict=True))
+    sums = list(accumulate(tokens for _, tokens in ratios))
+    scale = ratios[bisect_left(sums, sums[-1] / 2)][0]  # the median, where each token counts
+    scale = min(max(scale, 1 / MOST_SCALE), MOST_SCALE)
+    return [value * scale for value in _PRIOR[:-1]] + [_PRIOR[-1]]
+
+
+def _regression(
+    rows: Sequence[Sequence[float]], grown: Sequence[float], prior: Sequence[float]
+) -> tuple[list[float], list[float]]:
     """Non-negative factors and what they leave over, by least squares reweighted until outliers no longer count."""
     weights = [1.0] * len(rows)
-    values, off = list(_PRIOR), list(grown)
+    values, off = list(prior), list(grown)
     for _ in range(5):
         size = range(len(_PRIOR))
         square = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
-        right = [weight * prior for weight, prior in zip(_WEIGHT, _PRIOR, strict=True)]
+        right = [weight * value for weight, value in zip(_WEIGHT, prior, strict=True)]
         for row, growth, weight in zip(rows, grown, weights, strict=True):
             if weight:
                 for i in size:

@@ -15,6 +15,7 @@ from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.session.sizes import koda_tokens_of_bytes
 from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import Sizes
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
@@ -73,7 +74,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A context in parts; tokens are ``bytes/4`` estimates, but for ``not_in_file`` (recorded - estimated)."""
+    """A context in parts; tokens are by the ruler that was asked for, but for ``not_in_file`` (recorded - these)."""
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]
@@ -101,17 +102,23 @@ def _category(kind: int, block_flags: int, flags: int, role: int) -> str:
 
 
 def breakdown(
-    context: Context, not_in_file: int | None = None, checkpoint: Callable[[], object] = lambda: None
+    context: Context,
+    not_in_file: int | None = None,
+    checkpoint: Callable[[], object] = lambda: None,
+    sizes: Sizes | None = None,
 ) -> Breakdown:
     """The context in parts.
 
     Args:
         not_in_file: what :func:`context_tui.tokens.recorded.not_in_file` found.
         checkpoint: called at every message; it may raise to stop.
+        sizes: the ruler; ``bytes/4`` without one.
     """
     facts, sums = context.facts, measured(context)
     categories = dict.fromkeys(CATEGORIES, 0)
     categories["system"], categories["tools"] = tokens_of_bytes(facts.system_bytes), tokens_of_bytes(facts.tools_bytes)
+    if sizes is not None:
+        categories["system"], categories["tools"] = sizes.system, sizes.tools
     categories["not_in_file"] = not_in_file or 0
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
@@ -123,7 +130,8 @@ def breakdown(
         checkpoint()
         for block in facts.blocks_of(message):
             body = context.replaced.get(block)
-            tokens = body.tokens if body else bytes4(facts, block)
+            estimated = body.tokens if body else bytes4(facts, block)
+            tokens = estimated if sizes is None else sizes.block(context, block)
             categories[category_of(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1

@@ -8,6 +8,7 @@ prediction begins again at the recorded size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
@@ -37,7 +38,8 @@ class Calibration:
     Attributes:
         model: its name; empty where none is recorded.
         requests: how many of its requests recorded a size.
-        factors: recorded tokens per estimated token (``bytes/4``), from all of them; typical ones where not ``usable``.
+        factors: recorded tokens per estimated token (``bytes/4``), from all of them. Where not ``usable`` they are
+            typical ones, or fitted on requests that are too few to be tested, which lean on these.
         error: of sizes predicted by factors from the first half, over the second; None where that was not possible.
         error_bytes4: of the same sizes predicted by ``bytes/4``.
         usable: whether the factors can be relied on.
@@ -52,22 +54,32 @@ class Calibration:
     usable: bool
     why: str
 
+    @property
+    def instead(self) -> str:
+        """What is used where it is not usable, in words."""
+        return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
-def calibrations(facts: Facts) -> list[Calibration]:
-    """One for each model of a session that recorded sizes, in order of first use."""
+
+def calibrations(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
+    """One for each model of a session that recorded sizes, in order of first use.
+
+    Args:
+        checkpoint: called at every request; it may raise to stop.
+    """
     find_drops(facts)
     rows: dict[int, list[int]] = {}
     for row, model in enumerate(facts.request_model):
+        checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibration(facts, model, found) for model, found in rows.items()]
+    return [_calibration(facts, model, found, checkpoint) for model, found in rows.items()]
 
 
-def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
+def _calibration(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
     factors, half = fit(facts, rows[-1] + 1), len(rows) // 2
     tested = fit(facts, rows[half - 1] + 1) if len(rows) >= LEAST_REQUESTS else None
-    error, plain = _errors(facts, rows[half:], tested) if tested else (None, None)
+    error, plain = _errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
     why = ""
     if len(rows) < LEAST_REQUESTS:
         why = f"only {len(rows)} of its requests recorded a size; {LEAST_REQUESTS} are needed"
@@ -75,15 +87,19 @@ def _calibration(facts: Facts, model: int, rows: list[int]) -> Calibration:
         why = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > GOOD:
         why = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    return Calibration(name, len(rows), factors if factors and not why else PRIOR, error, plain, not why, why)
+    known = factors if factors and (not why or len(rows) < LEAST_REQUESTS) else PRIOR
+    return Calibration(name, len(rows), known, error, plain, not why, why)
 
 
-def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | None, Errors | None]:
+def _errors(
+    facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
+) -> tuple[Errors | None, Errors | None]:
     """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1
     for row in rows:
+        checkpoint()
         recorded = facts.requests[row].context
         interval = interval_at(facts, row) if last == row - 1 else None
         last = row
@@ -91,7 +107,7 @@ def _errors(facts: Facts, rows: list[int], factors: Factors) -> tuple[Errors | N
             fitted = estimated = float(recorded)
             continue
         content = interval.content
-        fitted += factors.of(content) + factors.each + (factors.image or 0.0) * content.images
+        fitted += factors.of(content) + factors.each + factors.unrecorded + (factors.image or 0.0) * content.images
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         off.append(abs(fitted - recorded) / recorded)
         plain.append(abs(estimated - recorded) / recorded)

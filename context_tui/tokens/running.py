@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from context_tui.session.context import STUBS
+from context_tui.session.context import STUBS, Body
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts, Kind, MessageFlag, Role
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.estimators import bytes4, message_tokens
-
-STUB_TOKENS = STUBS["recorded"].tokens
 
 
 class RunningSizes:
@@ -19,18 +17,26 @@ class RunningSizes:
 
     What was cleared by then counts as what stands in its place: see :func:`context_tui.session.context.context_at`.
     ``sent`` says of each message whether a model was ever given it. *checkpoint* is called at every message, and may
-    raise to stop.
+    raise to stop. *tokens* are those of the messages by another ruler, and *freed* what clearing a block frees by it.
     """
 
-    def __init__(self, facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        checkpoint: Callable[[], object] = lambda: None,
+        tokens: Sequence[int] | None = None,
+        freed: Callable[[int, Body], int] | None = None,
+    ) -> None:
         find_drops(facts)
         self._facts = facts
+        self._freed_by = freed or (lambda row, body: bytes4(facts, row) - body.tokens)
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
         self.sent = [not flags & unsent for flags in facts.flags]
         self._tokens: list[int] = []
         for message, sent in enumerate(self.sent):
             checkpoint()
-            self._tokens.append(message_tokens(facts, message) if sent else 0)
+            size = tokens[message] if tokens is not None else message_tokens(facts, message) if sent else 0
+            self._tokens.append(size if sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
         self._counts = list(accumulate(self.sent, initial=0))
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
@@ -96,7 +102,7 @@ class RunningSizes:
             message = facts.block_message[row]
             if row not in self._cleared and self.sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
                 self._cleared.add(row)
-                freed = bytes4(facts, row) - STUB_TOKENS
+                freed = self._freed_by(row, STUBS["recorded"])
                 self._tokens[message] -= freed
                 self._freed.add(message, freed)
 

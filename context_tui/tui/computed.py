@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import params_for
@@ -11,9 +12,14 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import context_at
 from context_tui.session.session import Session
+from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.context_sizes import ContextSizes
+from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import RuntimeSizes
 from context_tui.tui.view import View
+
+KEPT = 4
+"""Tables of sizes that are kept: going back to a ruler, or undoing, makes none anew."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +33,34 @@ class Fires:
     acts: int | None = None
 
 
+class Sized(NamedTuple):
+    """What a session measures by a ruler, and the rows of the timeline with these tokens."""
+
+    sizes: Sizes
+    rows: Rows
+
+
 class Computed:
-    """Sizes of a view's context, where its policy's trigger fires, what runtimes believed: each None until known."""
+    """Sizes of a session by a ruler and of a view's context, where its policy's trigger fires, what runtimes believed:
+    each None until known.
+    """
 
     def __init__(self) -> None:
+        self._sized: list[tuple[object, Sized]] = []  # of the sessions and rulers that were used last
         self._sizes: tuple[object, ContextSizes] | None = None
         self._fires: tuple[object, Fires] | None = None
         self._runtime_sizes: RuntimeSizes | None = None
+
+    def sized(self, view: View) -> Sized | None:
+        """What a view's session measures by its ruler; None by ``bytes/4`` too, which needs no table."""
+        if view.ruler is Ruler.OWN:
+            return None
+        key = _ruler_key(view)
+        return next((sized for known, sized in self._sized if known == key), None)
+
+    def keep_sized(self, view: View, sized: Sized) -> None:
+        """It is known."""
+        self._sized = [*self._sized, (_ruler_key(view), sized)][-KEPT:]
 
     def sizes(self, view: View) -> ContextSizes | None:
         """The sizes of a view's context."""
@@ -93,7 +120,11 @@ def first_change(view: View, fired: Sequence[RuntimeState], checkpoint: Callable
 
 
 def _context_key(view: View) -> object:
-    return view.session, view.point
+    return view.session, view.point, view.ruler
+
+
+def _ruler_key(view: View) -> object:
+    return view.session.facts, len(view.session), view.ruler
 
 
 def _trigger_key(view: View) -> object:

@@ -8,22 +8,33 @@ from dataclasses import dataclass
 from context_tui.tokens.breakdown import Breakdown, breakdown
 from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
 from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import percent
 from context_tui.tui.view import View
 
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size."""
+    """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size.
+
+    By another ruler (``sizes``) there are only the parts.
+    """
 
     parts: Breakdown
     suggested: Suggested | None = None
     fit: Fit | None = None
+    sizes: Sizes | None = None
 
 
-def context_sizes_of(view: View, checkpoint: Callable[[], object] = lambda: None) -> ContextSizes:
-    """The sizes of a view's context; *checkpoint* is called meanwhile, and may raise to stop."""
+def context_sizes_of(
+    view: View, checkpoint: Callable[[], object] = lambda: None, sizes: Sizes | None = None
+) -> ContextSizes:
+    """The sizes of a view's context, by another ruler where one is given; *checkpoint* is called meanwhile, and may
+    raise to stop.
+    """
     session, context = view.session, view.context
+    if sizes is not None:
+        return ContextSizes(breakdown(context, sizes.hidden_at(context), checkpoint, sizes), sizes=sizes)
     parts = breakdown(context, not_in_file(context), checkpoint)
     checkpoint()
     fit = fit_at(session, context)

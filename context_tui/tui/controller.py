@@ -14,6 +14,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
+from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.applied import applied
 from context_tui.tui.choices import chosen_last
 from context_tui.tui.command_line import command_line
@@ -46,7 +47,8 @@ class Controller:
     Attributes:
         view: what is shown; ``view.cursor`` is the selected row, which is always one of those that are listed.
         revision: counts the views that have to be drawn anew; another cursor alone is none.
-        rows, listed: all rows of the timeline, and those that are listed.
+        estimated: all rows of the timeline, by ``bytes/4``; ``rows`` are these by the view's ruler, once that is known.
+        listed: the rows that are listed.
         reader, marker: the texts of rows, and their marks.
         search: the search that goes on, or went on last.
         computed: what threads have found out.
@@ -66,7 +68,7 @@ class Controller:
         if not policy and not settings:
             policy, settings = chosen_last(options.last)
         self.view = View(session, at, policy or DEFAULT, settings)
-        self.rows, self.search, self.computed = Rows(), Search(), Computed()
+        self.estimated, self.search, self.computed = Rows(), Search(), Computed()
         self.reader, self.marker = Reader(session), Marker(self.view.context, None)
         self.listed: Sequence[int] = range(0)
         self._listed_for: object = None
@@ -91,6 +93,35 @@ class Controller:
             self._points = key, jumps(view.session, view.policy, points, acts if points else None)
         return self._points[1]
 
+    # Rulers
+
+    @property
+    def sizes(self) -> Sizes | None:
+        """What the session measures by the view's ruler; None by ``bytes/4``, and until it is known."""
+        sized = self.computed.sized(self.view)
+        return sized.sizes if sized else None
+
+    @property
+    def rows(self) -> Rows:
+        """All rows of the timeline, by the view's ruler where that is known."""
+        sized = self.computed.sized(self.view)
+        return sized.rows if sized else self.estimated
+
+    def next_ruler(self) -> None:
+        """Measure by the next ruler: the policies' own, calibrated, exact."""
+        self._check_read()
+        rulers = list(Ruler)
+        self.change(self.view.with_ruler(rulers[(rulers.index(self.view.ruler) + 1) % len(rulers)]))
+
+    def measured(self, refused: str = "") -> str:
+        """What was measured by the ruler is shown; where it was *refused*, sizes are by ``bytes/4`` again.
+
+        Returns:
+            What to say.
+        """
+        self.change(self.view.with_ruler(Ruler.OWN) if refused else self.view)
+        return refused or (f"Sizes by {self.sizes.words}" if self.sizes else "")
+
     # Reading
 
     def begin_reading(self) -> None:
@@ -104,7 +135,7 @@ class Controller:
     def take(self, read: Read) -> None:
         """Take what has been read so far; the view of it is planned when reading ends."""
         view, self.progress = self.view.with_session(read.session), read.progress
-        self.rows, self.reader = read.rows, self.reader.follow(view.session)
+        self.estimated, self.reader = read.rows, self.reader.follow(view.session)
         if read.end:
             self.open(view.session)
             return
@@ -148,13 +179,15 @@ class Controller:
         self.revision += 1
         self.fresh = False
         if view.session.facts is not self.reader.session.facts:
-            self.rows = Rows()
+            self.estimated = Rows()
         if view.session is not self.reader.session:
             self.reader = Reader(view.session)
-        self.rows.grow(view.session)
+        self.estimated.grow(view.session)
         if not self.search.is_about(view.session):
             self.search.begin(view.session, self.search.text)
-        self.marker = Marker(view.context, view.plan, view.applied.marks if view.applied else None)
+        done = view.applied.marks if view.applied else None
+        sized = self.computed.sized(view)
+        self.marker = Marker(view.context, view.plan, done, sized.sizes if sized else None)
         moved, self.view = view.cursor != self.view.cursor, view
         self._list()
         wanted = self._home if self._home and not moved else view.cursor
@@ -165,7 +198,7 @@ class Controller:
     def _list(self) -> None:
         view = self.view
         plan = view.plan if view.filter.verdict else None
-        key = (view.session, view.filter, view.by_size, view.folds, plan, view.point)
+        key = (view.session, view.filter, view.by_size, view.folds, plan, view.point, self.sizes)
         if key != self._listed_for or len(self.rows) == 0:
             self.listed = listed(self.rows, self.marker, view.filter, view.by_size, view.folds)
             self._listed_for = key

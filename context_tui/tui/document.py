@@ -19,12 +19,14 @@ from context_tui.sanitize import sanitize
 from context_tui.session.bodies import text_in
 from context_tui.session.facts import BlockFlag, Facts, Kind
 from context_tui.session.session import Session
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui import highlights
 from context_tui.tui.diffs import DiffLine, diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.finding import find
 from context_tui.tui.images import describe_image
 from context_tui.tui.languages import language_of, looks_like, numbers_of
 from context_tui.tui.marks import ABOUT, CHANGED, PARTS, Mark
+from context_tui.tui.numbers import unit_of
 from context_tui.tui.parts import Looks, Part, Span, Spans, side_by_side
 from context_tui.tui.text import call_line, line, result_text
 from context_tui.tui.view import Location
@@ -79,6 +81,7 @@ class Subject:
     belief: str = ""
     events: tuple[str, ...] = ()  # what happened to the context right here
     extent: Extent = START
+    sizes: Sizes | None = None  # the ruler; bytes / 4 without one
 
     @property
     def rows(self) -> list[int]:
@@ -175,7 +178,8 @@ def _after(subject: Subject, row: int, change: Change) -> Iterator[Part]:
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(text_in(subject.blocks[subject.rows.index(row)]))
-    what = "nothing" if change.body.removed else f"est. {change.body.tokens:,} tokens"
+    tokens = subject.sizes.of_body(row, change.body) if subject.sizes else change.body.tokens
+    what = "nothing" if change.body.removed else f"{unit_of(subject.sizes)} {tokens:,} tokens"
     of = "" if subject.location.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
     yield Part(f"after{of}, {what}", "heading")
     if not change.body.removed:

@@ -59,7 +59,7 @@ class Filter:
         found += [self.tool] if self.tool else []
         found += [self.path] if self.path else []
         found += [label(self.verdict)] if self.verdict else []
-        found += [f"est. {self.min_tokens:,} tokens or more"] if self.min_tokens else []
+        found += [f"{self.min_tokens:,} tokens or more"] if self.min_tokens else []
         found += ["in context"] if self.in_context else []
         return ", ".join(found)
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.verdicts import PROTECTED
+from context_tui.compaction.verdicts import PROTECTED, Code
 from context_tui.session.context import Context
 from context_tui.session.epochs import epoch_at
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import Sizes
 
 
 class Mark(NamedTuple):
@@ -75,10 +76,15 @@ CHANGED = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class Marker:
-    """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows."""
+    """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows.
 
-    def __init__(self, context: Context, plan: Plan | None, done: Mapping[int, str] | None = None) -> None:
-        self.context, self.plan, self.done = context, plan, done or {}
+    Reasons tell sizes by a ruler, where *sizes* are given: what a policy goes by stays as it is.
+    """
+
+    def __init__(
+        self, context: Context, plan: Plan | None, done: Mapping[int, str] | None = None, sizes: Sizes | None = None
+    ) -> None:
+        self.context, self.plan, self.done, self.sizes = context, plan, done or {}, sizes
         order = context.order
         self._range = order if isinstance(order, range) and order.step == 1 else None
         self._epoch = epoch_at(context.facts, context.at)
@@ -103,13 +109,23 @@ class Marker:
             for changed in self.changed_in(message):
                 part = self.plan.verdict_at(position, changed)
                 what = PARTS[Kind(self.context.facts.kind[changed])]
-                return Mark(GLYPHS.get(part.verdict, "?"), part.verdict, f"its {what}, {part.words}")
+                words = self._became(changed) or part.words
+                return Mark(GLYPHS.get(part.verdict, "?"), part.verdict, f"its {what}, {words}")
         if word == "kept":
             if block in self.context.replaced:
                 word = "gone"
             elif verdict.code in PROTECTED:
                 word = "protected"
-        return Mark(GLYPHS.get(word, "?"), word, verdict.words)
+        words = self._became(block) if verdict.code is Code.SELECTED else ""
+        return Mark(GLYPHS.get(word, "?"), word, words or verdict.words)
+
+    def _became(self, row: int) -> str:
+        """What the plan makes of a block, by the ruler; empty where it is none of its changes, or without a ruler."""
+        change = self.plan.changes.get(row) if self.sizes and self.plan and row >= 0 else None
+        if change is None or self.sizes is None:
+            return ""
+        became = "nothing" if change.body.removed else f"{self.sizes.of_body(row, change.body):,}"
+        return f"{self.sizes.block(self.context, row):,} tokens become {became} ({self.sizes.name})"
 
     def _mark_done(self, message: int, block: int) -> Mark:
         facts = self.context.facts

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from context_tui.compaction.next_request import Known, NextRequest
+from context_tui.tokens.rulers import Ruler, Sizes
+
+
+def unit_of(sizes: Sizes | None) -> str:
+    """What stands before tokens: ``est.`` for estimates by ``bytes/4``, else what the ruler is called in short."""
+    return sizes.unit if sizes else "est."
+
+
+def column_of(sizes: Sizes | None) -> str:
+    """What a column of tokens is called."""
+    return sizes.name if sizes and sizes.ruler is Ruler.EXACT else f"{unit_of(sizes)} tokens"
 
 
 def in_short(tokens: int) -> str:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, islice, zip_longest
 from operator import sub
 
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.context_events import ContextEvent, context_events_in
 
 WHOLE, HEAD = -1, -2
@@ -39,6 +40,8 @@ class Rows:
         self.events: list[ContextEvent] = []
         self.sums = array("q", (0,))
         """Tokens of all rows before each one, and of all at the end."""
+        self.sizes: Sizes | None = None
+        """The ruler that tokens are by; None for ``bytes/4``."""
 
     def __len__(self) -> int:
         return len(self.message)
@@ -49,6 +52,27 @@ class Rows:
         for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
             setattr(other, name, getattr(self, name)[:])
         other.largest, other.largest_turn, other.events = self.largest, self.largest_turn, self.events
+        other.sizes = self.sizes
+        return other
+
+    def by(self, sizes: Sizes, checkpoint: Callable[[], object] = lambda: None) -> Rows:
+        """The same rows with their tokens by another ruler; *checkpoint* is called at every row, and may raise."""
+        other = self.copy()
+        other.sizes = sizes
+        tokens, blocks, messages = other.tokens, sizes.blocks, sizes.messages
+        rest = 0  # of the message, behind its results
+        for row, (message, block) in enumerate(zip(self.message, self.block, strict=True)):
+            checkpoint()
+            if self.first[message] == row:
+                rest = messages[message]
+            if block >= 0:
+                tokens[row] = blocks[block]
+                rest -= blocks[block]
+            elif block == WHOLE:
+                tokens[row] = rest
+        other.largest = max(tokens, default=1) or 1
+        other.sums = array("q", accumulate(tokens, initial=0))
+        other._find_largest_turn()
         return other
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
@@ -106,6 +130,9 @@ class Rows:
                 largest = max(largest, rest)
         self.largest = largest
         self.sums.extend(islice(accumulate(self.tokens[len(self.sums) - 1 :], initial=self.sums[-1]), 1, None))
+        self._find_largest_turn()
+
+    def _find_largest_turn(self) -> None:
         sums = [*map(self.sums.__getitem__, self.heads), self.sums[-1]]
         self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
 

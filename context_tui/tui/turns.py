@@ -19,8 +19,9 @@ from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.marks import Marker
-from context_tui.tui.numbers import percent
+from context_tui.tui.numbers import percent, unit_of
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import plural
 
@@ -57,8 +58,9 @@ class Fate(NamedTuple):
 class Turn:
     """A turn, or with ``number`` 0 what comes before the first.
 
-    ``tokens`` are estimated, of all that its rows show; ``share`` is the part that what it has in the context is of the
-    next request, None where it has nothing there; ``outside`` says where it is then: before or after.
+    ``tokens`` are of all that its rows show, by the ruler that ``unit`` names; ``share`` is the part that what it has
+    in the context is of the next request, None where it has nothing there; ``outside`` says where it is then: before
+    or after.
     """
 
     number: int
@@ -67,6 +69,7 @@ class Turn:
     share: float | None = None
     outside: str = ""
     fates: tuple[Fate, ...] = ()
+    unit: str = "est."
 
     @property
     def name(self) -> str:
@@ -84,7 +87,7 @@ class Turn:
         which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         where = "not in this context" if self.share is None else f"{percent(self.share)} of the context"
         return ", ".join(
-            [f"{self.name}: {which}", f"est. {plural(self.tokens, 'token')}", where, *map(str, self.fates)]
+            [f"{self.name}: {which}", f"{self.unit} {plural(self.tokens, 'token')}", where, *map(str, self.fates)]
         )
 
 
@@ -100,8 +103,8 @@ class Turns:
         """Tokens of the next request; those of all messages, where the estimates say that these are more."""
         if self._marker is None:
             return 0
-        context = self._marker.context
-        return max(size_now(context).tokens, measured(context).total)
+        context, sizes = self._marker.context, self._rows.sizes
+        return max(size_now(context, sizes).tokens, sizes.sums_in(context)[-1] if sizes else measured(context).total)
 
     def turn(self, turn: int) -> Turn:
         """The turn at this place in ``Rows.heads``."""
@@ -114,18 +117,20 @@ class Turns:
         rows, messages, span = self._rows, self._rows.messages(turn), self._rows.span(turn)
         tokens, number = rows.sums[span.stop] - rows.sums[span.start], rows.number(turn)
         if self._marker is None:
-            return Turn(number, messages, tokens)
+            return Turn(number, messages, tokens, unit=unit_of(rows.sizes))
         context = self._marker.context
         positions = _positions(context, messages)
         if not positions:
-            return Turn(number, messages, tokens, outside="after" if messages.start >= context.at else "before")
-        sums = measured(context)
-        inside = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in positions)
-        tokens -= _less(context, messages)
+            outside = "after" if messages.start >= context.at else "before"
+            return Turn(number, messages, tokens, outside=outside, unit=unit_of(rows.sizes))
+        sizes = rows.sizes
+        sums = sizes.sums_in(context) if sizes else measured(context).prefix
+        inside = sum(sums[each.stop] - sums[each.start] for each in positions)
+        tokens -= _less(context, messages, sizes)
         share = inside / self._request if self._request else 0.0
         plan = self._marker.plan
         fates = self._fates(plan, messages, positions) if plan and plan.changed else self._done(span)
-        return Turn(number, messages, tokens, share, fates=tuple(fates))
+        return Turn(number, messages, tokens, share, fates=tuple(fates), unit=unit_of(sizes))
 
     def _done(self, span: range) -> Iterator[Fate]:
         """What was done to the results of a turn when a plan was applied."""
@@ -212,18 +217,22 @@ def _positions(context: Context, messages: range) -> list[range]:
     return found
 
 
-@once
-def _replaced(context: Context) -> tuple[list[int], list[int]]:
+def _replaced(context: Context, sizes: Sizes | None) -> tuple[list[int], list[int]]:
     """The messages with results that were cleared before, and how many tokens less that are, summed up to each."""
-    facts, tokens = context.facts, Counter[int]()
-    for row, body in context.replaced.items():
-        if facts.kind[row] == Kind.TOOL_RESULT:
-            tokens[facts.block_message[row]] += bytes4(facts, row) - body.tokens
-    messages = sorted(tokens)
-    return messages, list(accumulate((tokens[message] for message in messages), initial=0))
+    key = _replaced, sizes
+    if key not in context.memo:
+        facts, tokens = context.facts, Counter[int]()
+        for row, body in context.replaced.items():
+            if facts.kind[row] == Kind.TOOL_RESULT:
+                less = sizes.blocks[row] - sizes.of_body(row, body) if sizes else bytes4(facts, row) - body.tokens
+                tokens[facts.block_message[row]] += less
+        messages = sorted(tokens)
+        context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
+    found: tuple[list[int], list[int]] = context.memo[key]
+    return found
 
 
-def _less(context: Context, messages: range) -> int:
+def _less(context: Context, messages: range, sizes: Sizes | None) -> int:
     """By how many tokens some messages are less in a context than they were recorded."""
-    changed, sums = _replaced(context)
+    changed, sums = _replaced(context, sizes)
     return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]

@@ -22,6 +22,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.session.window import Window
+from context_tui.tokens.rulers import Ruler
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.folds import NONE, Folds
 
@@ -51,7 +52,7 @@ class View:
 
     ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and
     ``redo`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
-    in place of a plan until a policy is chosen anew.
+    in place of a plan until a policy is chosen anew. ``ruler`` is what sizes are wanted by.
     """
 
     session: Session
@@ -66,6 +67,7 @@ class View:
     redo: tuple[View, ...] = ()
     applied: Applied | None = None
     exported: bool = False
+    ruler: Ruler = Ruler.OWN
 
     @property
     def point(self) -> int:
@@ -192,7 +194,20 @@ class View:
         params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo, self)
-        return View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, undo=undo, applied=applied)
+        return View(
+            session,
+            policy=self.policy,
+            params=params,
+            folds=folds,
+            cursor=cursor,
+            undo=undo,
+            applied=applied,
+            ruler=self.ruler,
+        )
+
+    def with_ruler(self, ruler: Ruler) -> View:
+        """The same with sizes by another ruler."""
+        return replace(self, ruler=ruler)
 
     def with_export(self) -> View:
         """The same, exported."""
@@ -202,13 +217,13 @@ class View:
         """The view before the last applied plan, or None."""
         if not self.undo:
             return None
-        return replace(self.undo[-1], redo=(*self.redo, self))
+        return replace(self.undo[-1], redo=(*self.redo, self), ruler=self.ruler)
 
     def redone(self) -> View | None:
         """The view that was undone last, or None."""
         if not self.redo:
             return None
-        return replace(self.redo[-1], redo=self.redo[:-1])
+        return replace(self.redo[-1], redo=self.redo[:-1], ruler=self.ruler)
 
     def marked(self, location: Location) -> View:
         """The same under the manual policy, with a tool result marked to be cleared, or no longer."""

@@ -15,12 +15,16 @@ from typing import Any
 from textual.message import Message
 from textual.screen import Screen
 
+from context_tui.errors import RulerError
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.session import Session
-from context_tui.tui.computed import Computed, Fires, first_change
+from context_tui.tokenizers import exact
+from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
+from context_tui.tui.computed import Computed, Fires, Sized, first_change
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.loading import Failed, Loading, Read
+from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import runtime_sizes_of
 from context_tui.tui.search import Found, search
 from context_tui.tui.text import Reader
@@ -64,6 +68,14 @@ class SizesKnown(Message):
 
 
 @dataclass
+class RulerKnown(Message):
+    """What a view's session measures by its ruler is known, or ``refused`` says why it cannot be."""
+
+    view: View
+    refused: str = ""
+
+
+@dataclass
 class RuntimeSizesKnown(Message):
     """What each runtime believed in the messages of a session is known."""
 
@@ -88,13 +100,17 @@ class BlocksRead(Message):
     location: Location
 
 
+def _calibrated(session: Session, checkpoint: Callable[[], object]) -> Sizes:
+    return calibrated_sizes(session.facts, checkpoint)
+
+
 class InspectorWorkers:
     """The inspector's threads: each is started where what it computes is not known yet."""
 
     def __init__(self, screen: Screen[Any], computed: Computed) -> None:
         self._screen, self._computed = screen, computed
         self._counted: Session | None = None  # the last whose runtime sizes were asked for
-        self._sizing: object = None  # the last session and point whose sizes were asked for
+        self._sizing: object = None  # the last session, point and ruler whose sizes were asked for
         self.touched_at = 0.0
 
     def _start(self, group: str, description: str, work: Callable[[Job], None], gives_way: float = 0.0) -> None:
@@ -138,14 +154,34 @@ class InspectorWorkers:
 
         self._start("search", "search the session", work)
 
-    def find_sizes(self, view: View) -> None:
-        """Break the context of a view down, unless that was done; posts ``SizesKnown``."""
-        wanted = view.session, view.point
+    def find_sizes(self, view: View, rows: Rows) -> None:
+        """Break the context of a view down by its ruler, unless that was done; posts ``SizesKnown``.
+
+        Where the session was not measured by that ruler before, that comes first, and ``RulerKnown`` is posted.
+
+        Args:
+            rows: those of the view's session.
+        """
+        wanted = view.session, view.point, view.ruler
         if self._computed.sizes(view) is not None or self._sizing == wanted:
             return
+        sized, copy = self._computed.sized(view), None
+        if view.ruler is not Ruler.OWN and sized is None:
+            copy = rows.copy()  # they may grow meanwhile
 
         def work(job: Job) -> None:
-            sizes = context_sizes_of(view, job.checkpoint)
+            nonlocal sized
+            if copy is not None:
+                try:
+                    measured = exact if view.ruler is Ruler.EXACT else _calibrated
+                    found = measured(view.session, job.checkpoint)
+                except RulerError as error:
+                    self._screen.post_message(RulerKnown(view, str(error)))
+                    return
+                sized = Sized(found, copy.by(found, job.checkpoint))
+                self._computed.keep_sized(view, sized)
+                self._screen.post_message(RulerKnown(view))
+            sizes = context_sizes_of(view, job.checkpoint, sized.sizes if sized else None)
             if not job.cancelled:  # or it would take the place of what is wanted now
                 self._computed.keep_sizes(view, sizes)
                 self._screen.post_message(SizesKnown(view))

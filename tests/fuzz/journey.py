@@ -31,6 +31,7 @@ from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizing import prepare
 from context_tui.tokens.estimators import context_tokens
+from context_tui.tokens.rulers import Ruler
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.jumps import jumps, peak_of
 from context_tui.tui.marks import Marker
@@ -145,6 +146,9 @@ def look(session: Session, dice: random.Random) -> None:
     if dice.random() < 0.1:
         with contextlib.redirect_stdout(io.StringIO()):
             inspecting.show(session, report)
+        for ruler in (Ruler.CALIBRATED, Ruler.EXACT):
+            if ruled := attempt(inspecting.report_of, session, at, timeline=True, ruler=ruler):
+                json.dumps(ruled, allow_nan=False)
     session.to_messages(at)
     rows, reader = Rows(), Reader(session)
     rows.grow(session)

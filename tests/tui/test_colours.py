@@ -67,6 +67,7 @@ STEPS = [
     Step("filtered", ENTER + ESCAPE, PROBLEM),
     Step("help", ESCAPE + "?", "List all keys"),
     Step("problems", ESCAPE + "p", "broken", "List all keys"),
+    Step("calibration", ESCAPE + "C", "Factors are", "broken"),
     Step("window", ESCAPE + "w", "Context window in tokens"),
     Step("wrong window", "x", "is not a number"),
     Step("palette", ESCAPE + PALETTE, "Export", "Context window in"),

@@ -95,7 +95,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
 ) -> None:
     threads: list[threading.Thread] = []
 
-    def sizes(view: View, checkpoint: Callable[[], object]) -> ContextSizes:
+    def sizes(view: View, checkpoint: Callable[[], object], ruler: object) -> ContextSizes:
         threads.append(threading.current_thread())
         return replace(context_sizes_of(view), fit=OFF)
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
+from tests.formats.providers import Provider
+from tests.formats.recordings import text
 from tests.tui.fakes import until
 from tests.tui.inspecting import CLEAR, DROP, eventful, inspector, session, settled
 
@@ -122,6 +127,30 @@ def test_finding(snap_compare: Snap) -> None:
 def test_breakdown(snap_compare: Snap) -> None:
     """Where did it go, in place of the detail."""
     assert snap_compare(ContextTuiApp(session()), terminal_size=(120, 40), run_before=after("breakdown"))
+
+
+def test_by_recorded_sizes(snap_compare: Snap, tmp_path: Path) -> None:
+    """By the calibrated ruler: named in the header with its error, over the columns, and beside the next requests."""
+    app = ContextTuiApp(measured_session(tmp_path))
+    assert snap_compare(app, terminal_size=(140, 44), run_before=after("ruler", "breakdown", location=Location(40)))
+
+
+def test_calibration(snap_compare: Snap, tmp_path: Path) -> None:
+    """The calibrations of two models: factors and errors of one that has them, the reason of one that has not."""
+    app = ContextTuiApp(measured_session(tmp_path))
+    assert snap_compare(app, terminal_size=(100, 40), run_before=after("full_screen('calibration')"))
+
+
+def measured_session(folder: Path) -> Session:
+    """A recording by a provider whose tokenizer is known; at its end another model answers."""
+    made = Provider()
+    for number in range(4):
+        made.user(f"step {number}: rotate the refresh tokens")
+        made.steps(10)
+    made.model = "claude-haiku-4-5"
+    made.reply(text("done"))
+    found = made.recording.open(folder)
+    return replace(found, info=SessionInfo("/tmp/refactor-auth.jsonl", "claude-code"))
 
 
 def test_filters(snap_compare: Snap) -> None:

@@ -235,7 +235,7 @@ def test_settings_that_allow_no_plan_say_why() -> None:
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:
     only = EVERYTHING.with_("tool", "Read").with_("min_tokens", 500)
-    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, est. 500 tokens or more"
+    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, 500 tokens or more"
     assert only.with_("tool", "Read") == Filter(min_tokens=500)
     assert not EVERYTHING and only
 

@@ -14,6 +14,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.tui.computed import Computed, first_change
 from context_tui.tui.context_sizes import context_sizes_of
+from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import runtime_sizes_of
 from context_tui.tui.search import Found, search
 from context_tui.tui.threads import Cancelled, Job, run_in_thread
@@ -88,8 +89,8 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
     computed = InspectorWorkers(Screen(), Computed())
     computed.find_runtime_sizes(VIEW.session)
     computed.find_runtime_sizes(VIEW.session)  # it has begun
-    computed.find_sizes(VIEW)
-    computed.find_sizes(VIEW.with_policy("manual"))  # of the same context
+    computed.find_sizes(VIEW, Rows())
+    computed.find_sizes(VIEW.with_policy("manual"), Rows())  # of the same context
     assert len(pauses) == 2
     aside, waited_for = pauses
     aside()

@@ -57,7 +57,7 @@ def lines_of(facts: Facts, now: Filter, verdicts: list[str], policy: str, *, app
         yield Line("place")
         yield Line("in this context", ("in_context", True))
     yield Line("size")
-    yield from (Line(f"est. {size:,} tokens or more", ("min_tokens", size)) for size in SIZES)
+    yield from (Line(f"{size:,} tokens or more", ("min_tokens", size)) for size in SIZES)
     if now.path:
         yield Line("file")
         yield Line(short_path(now.path, WIDTH - COUNT - 4), ("path", now.path))

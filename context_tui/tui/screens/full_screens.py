@@ -30,6 +30,9 @@ class FullScreen:
 
 FULL_SCREENS = [
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
+    FullScreen(
+        "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +38,7 @@ from context_tui.tui.drafts import Drafts
 from context_tui.tui.filter_counts import FilterCounts, possible_verdicts
 from context_tui.tui.loading import Failed
 from context_tui.tui.marks import NO_MARK
+from context_tui.tui.numbers import column_of, unit_of
 from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import HEAD, WHOLE
 from context_tui.tui.screens.dialogs import (
@@ -76,6 +77,7 @@ from context_tui.tui.workers import (
     InspectorWorkers,
     Loaded,
     Matched,
+    RulerKnown,
     RuntimeSizesKnown,
     SizesKnown,
 )
@@ -287,7 +289,7 @@ class InspectorScreen(Screen[None]):
         view, rows, count = self.view, self.controller.rows, len(self.controller.listed)
         title = line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self.query_one(ColumnHeads)
-        heads.show(title or "timeline", len(rows.first), (count, rows.count) if title else None)
+        heads.show(title or "timeline", len(rows.first), (count, rows.count) if title else None, column_of(rows.sizes))
         heads.set_class(bool(title), "-filtered")
 
     def _draw_panel(self) -> None:
@@ -302,6 +304,7 @@ class InspectorScreen(Screen[None]):
             first=first,
             trouble=view.trouble,
             applied=view.applied.text if view.applied else "",
+            sizes=self.controller.sizes,
         )
         self._draw_title()
 
@@ -316,14 +319,14 @@ class InspectorScreen(Screen[None]):
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.controller.rows, self.view.plan
         self.draw_detail()
-        self.query_one(Scoreboard).show(
-            score_rows(view.plan_of, view.trouble_of, view.policy), "" if view.applied else view.policy
-        )
+        sizes = self.controller.sizes
+        scores = score_rows(view.plan_of, view.trouble_of, sizes, view.policy)
+        self.query_one(Scoreboard).show(scores, "" if view.applied else view.policy, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
         self.query_one(Legend).show_totals(totals(rows, self.controller.marker))
         self._mark_in_sight()
-        self.jobs.find_sizes(view)
+        self.jobs.find_sizes(view, self.controller.estimated)
         self.jobs.find_fires(view)
         self._ask_for_curve()
         self._draw_sizes()
@@ -333,7 +336,7 @@ class InspectorScreen(Screen[None]):
         """Show on the map what is in sight, and explain its marks."""
         timeline = self.query_one(Timeline)
         self.query_one(Minimap).show_window(*timeline.share_in_sight)
-        self.query_one(Legend).show(timeline.looks_in_sight())
+        self.query_one(Legend).show(timeline.looks_in_sight(), column_of(self.controller.sizes))
 
     def _ask_for_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
@@ -345,11 +348,12 @@ class InspectorScreen(Screen[None]):
         """Show the sizes of the context wherever they are told: header, breakdown, status."""
         controller, view = self.controller, self.view
         sizes, progress = controller.computed.sizes(view), controller.progress
-        header = (view.context, sizes, view.session, progress)
+        ruler = controller.sizes
+        header = (view.context, sizes, view.session, progress, ruler)
         if header != self._header:
             self._header = header
             parts = sizes.parts.by_category if sizes else None
-            self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress)
+            self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress, sizes=ruler)
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
         fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
@@ -386,7 +390,8 @@ class InspectorScreen(Screen[None]):
         blocks = reader.blocks(location.message)
         belief = self._belief(location) if location.block < 0 else ""
         subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
-        detail.read(subject, title, Content(f"est. {plural(tokens, 'token')}"))
+        subject = replace(subject, sizes=rows.sizes)
+        detail.read(subject, title, Content(f"{unit_of(rows.sizes)} {plural(tokens, 'token')}"))
 
     def _belief(self, location: Location) -> str:
         """What the runtimes believed before a message; empty until that is known."""
@@ -419,8 +424,16 @@ class InspectorScreen(Screen[None]):
 
     @on(SizesKnown)
     def _show_sizes(self, event: SizesKnown) -> None:
-        if event.view.session is self.view.session and event.view.point == self.view.point:
+        now = self.view
+        if event.view.session is now.session and (event.view.point, event.view.ruler) == (now.point, now.ruler):
             self._draw_sizes()
+
+    @on(RulerKnown)
+    def _show_ruler(self, event: RulerKnown) -> None:
+        if event.view.session is self.view.session and event.view.ruler is self.view.ruler:
+            said = self.do(self.controller.measured, event.refused)
+            if said:
+                self.show_notification(said, warn=bool(event.refused))
 
     @on(CurveKnown)
     def _show_curve(self, event: CurveKnown) -> None:
@@ -610,6 +623,10 @@ class InspectorScreen(Screen[None]):
             self.show_notification(str(error), warn=True)
         else:
             self.show_notification(f"Saved: -P {name} ({path})")
+
+    def action_ruler(self) -> None:
+        """Measure sizes by the next ruler."""
+        self.do(self.controller.next_ruler)
 
     @work
     async def action_window(self) -> None:

@@ -22,7 +22,8 @@ NOTES = (
     "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
     "Parts of the context: system+tools is what the first request had that is not in the file, unknown what was "
     "recorded beyond all estimates, overestimated what these have too much.",
-    "Sizes are estimates (bytes / 4) unless called recorded.",
+    "Sizes are estimates (bytes / 4) unless called recorded; R takes another ruler: by what was recorded (cal.), or by "
+    "a tokenizer (o200k).",
     "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",
 )
 """What help says above the keys."""
@@ -113,6 +114,7 @@ _REST = [
     *(each.binding for each in FULL_SCREENS),
     _key("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
     _key("S", "save_settings", "Save settings", "save-settings", "Save the settings of the policy under a name"),
+    _key("R", "ruler", "Ruler", "ruler", "Measure by the next ruler: the policies' own, calibrated, exact"),
     _key("w", "window", "Window", "window", "Set the size of the context window"),
     _key("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
     _key("y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"),

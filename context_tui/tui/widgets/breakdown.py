@@ -22,7 +22,7 @@ from context_tui.session.facts import Kind
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import EVERYTHING, part_filter
-from context_tui.tui.numbers import percent
+from context_tui.tui.numbers import percent, unit_of
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
 from context_tui.tui.widgets.composition import LOOKS
@@ -190,7 +190,7 @@ class BreakdownView(ScrollView, can_focus=True):
         self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._shown[1].parts.by_category.values())
-        title = f"where the context went: est. {total:,} tokens"
+        title = f"where the context went: {unit_of(self._shown[1].sizes)} {total:,} tokens"
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
         self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
         self.virtual_size = Size(0, len(self.rows))

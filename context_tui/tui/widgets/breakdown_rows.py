@@ -8,6 +8,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import sub
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
@@ -15,7 +17,9 @@ from context_tui.tokens.breakdown import Breakdown, category_of
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.fit import Cause, Fit
 from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.context_sizes import ContextSizes, off_text
+from context_tui.tui.numbers import column_of, unit_of
 from context_tui.tui.widgets.composition import LOOKS
 
 OFFENDERS, FILES = 12, 20
@@ -24,8 +28,10 @@ SHORTER = {"not_in_file": "not in the file"}
 """Categories that are called otherwise than in the bar, where there is no room for the name."""
 HIDDEN = (
     "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
-    " hold them; what the first request recorded, less its estimate"
+    " hold them; "
 )
+HIDDEN_FIRST = "what the first request recorded, less its estimate"
+HIDDEN_BY = "what requests of this model recorded, less what the file measures: the median"
 BY_RECORDED = "by recorded sizes: the same parts, by the sizes that the requests recorded"
 
 
@@ -54,15 +60,17 @@ class Row:
 
 def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[Row]:
     """All sections with their headings, each largest first or in the order of the file."""
-    facts, parts = context.facts, sizes.parts
+    facts, parts, column = context.facts, sizes.parts, column_of(sizes.sizes)
     total = sum(parts.by_category.values())
     real = sizes.suggested.by_category if sizes.suggested else None
-    rows = [Row("by category", note="est. tokens", recorded="by recorded sizes" if real else "")]
+    rows = [Row("by category", note=column, recorded="by recorded sizes" if real else "")]
     if not total:
         rows.append(Row("no messages in this context"))
     rows += _sorted(_categories(parts, total, real), by_size)
     if parts.by_category.get("not_in_file"):
-        rows.append(Row(HIDDEN))
+        rows.append(Row(HIDDEN + (HIDDEN_BY if sizes.sizes else HIDDEN_FIRST)))
+    if sizes.sizes:
+        rows.append(Row(f"sizes by {sizes.sizes.words}; R takes another ruler"))
     if real:
         rows.append(Row(BY_RECORDED))
     if total and sizes.suggested and sizes.suggested.why:
@@ -71,15 +79,15 @@ def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list
         rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _causes(sizes.fit) if sizes.fit else []
     tools = _sorted(_tools(facts, parts, total), by_size)
-    rows += [Row("results by tool", count="calls", note="est. tokens"), *(tools or [Row("no tool calls")])]
+    rows += [Row("results by tool", count="calls", note=column), *(tools or [Row("no tool calls")])]
     files = _sorted(_files(facts, parts, total), by_size)
-    rows += [Row("results by file", count="reads", note="est. tokens"), *(files or [Row("no file was read")])]
-    largest = _sorted(offenders(context, total), by_size)
-    rows += [Row("largest blocks", count="message", note="est. tokens"), *(largest or [Row("no blocks")])]
+    rows += [Row("results by file", count="reads", note=column), *(files or [Row("no file was read")])]
+    largest = _sorted(offenders(context, total, sizes=sizes.sizes), by_size)
+    rows += [Row("largest blocks", count="message", note=column), *(largest or [Row("no blocks")])]
     reads = _sorted(_reads(facts, parts, total), by_size)
     return [
         *rows,
-        Row("lines read again", count="reads", note="est. repeated"),
+        Row("lines read again", count="reads", note=f"{unit_of(sizes.sizes)} repeated"),
         *(reads or [Row("no line was read again")]),
     ]
 
@@ -134,16 +142,21 @@ def _files(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Ro
         yield places[each.path], Row(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
 
 
-def offenders(context: Context, total: int, count: int = OFFENDERS) -> Iterable[tuple[int, Row]]:
-    """The largest blocks of a context."""
+def offenders(
+    context: Context, total: int, count: int = OFFENDERS, sizes: Sizes | None = None
+) -> Iterable[tuple[int, Row]]:
+    """The largest blocks of a context, by a ruler or by ``bytes/4``."""
     facts, replaced, totals = context.facts, context.replaced, measured(context).tokens
+    if sizes:
+        totals = [*map(sub, islice(sizes.sums_in(context), 1, None), sizes.sums_in(context))]
     largest: list[tuple[int, int, int, int]] = []
     for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
         if len(largest) == count and totals[place] <= largest[0][0]:
             break  # no block of the other messages is larger than those that were found
         message = context.order[place]
         for row in facts.blocks_of(message):
-            tokens = replaced[row].tokens if row in replaced else bytes4(facts, row)
+            estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
+            tokens = sizes.block(context, row) if sizes else estimated
             heapq.heappush(largest, (tokens, -place, message, row))
             if len(largest) > count:
                 heapq.heappop(largest)

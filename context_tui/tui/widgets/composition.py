@@ -69,26 +69,31 @@ def parts_of(by_category: Mapping[str, int], size: int) -> list[Share]:
     return found
 
 
-def parts_line(parts: Sequence[Share], free: int, width: int) -> list[Run]:
-    """The parts with their tokens, and what is *free*, in *width* cells: the smallest are one where they must be."""
+def parts_line(
+    parts: Sequence[Share], free: int, width: int, heads: Sequence[str] = ("estimated parts:", "est.")
+) -> list[Run]:
+    """The parts with their tokens, and what is *free*, in *width* cells: the smallest are one where they must be.
+
+    *heads* say what they are by, in fewer and fewer words.
+    """
     found: list[Run] = []
-    for found in _forms(parts, free):
+    for found in _forms(parts, free, heads):
         if cells(found) <= width:
             break
     return found
 
 
-def _forms(parts: Sequence[Share], free: int) -> Iterator[list[Run]]:
+def _forms(parts: Sequence[Share], free: int, heads: Sequence[str]) -> Iterator[list[Run]]:
     """The line in fewer and fewer words."""
-    rest = Share("free", free, FREE, MUTED)
-    yield _line("estimated parts:", [*parts, rest], 2)
-    yield _line("est.", [*parts, rest], 2)
-    yield _line("est.", [*parts, rest])
-    yield _line("est.", parts)
+    rest, short = Share("free", free, FREE, MUTED), heads[-1]
+    for head in heads:
+        yield _line(head, [*parts, rest], 2)
+    yield _line(short, [*parts, rest])
+    yield _line(short, parts)
     small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)
     for count in range(2, len(small) + 1):
         together = Share("rest", sum(part.tokens for part in small[:count]), REST, MUTED)
-        yield _line("est.", [*(part for part in parts if part not in small[:count]), together])
+        yield _line(short, [*(part for part in parts if part not in small[:count]), together])
 
 
 def _line(head: str, parts: Sequence[Share], wide: int = 1) -> list[Run]:

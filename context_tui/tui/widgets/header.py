@@ -17,6 +17,7 @@ from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.tokens.recorded import last_request
+from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
@@ -54,9 +55,11 @@ def title_line(
     width: int,
     progress: float = 1.0,
     read: int | None = None,
+    ruler: str = "",
 ) -> list[Run]:
     """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
     read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
+    *ruler* is what sizes are by, where it is not the policies' own.
     """
     info, facts = session.info, session.facts
     name = visible(PurePath(info.path).name) or info.title or "session"
@@ -65,7 +68,7 @@ def title_line(
     guessed = window_text(window, width)
     end: Run = ("at the end", "") if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
-    around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, point[0]) if text)
+    around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, ruler, point[0]) if text)
     if read is None:
         within = within_text(here, len(session), turns, width - around - 1)
     else:
@@ -77,12 +80,30 @@ def title_line(
         (5, (safe(facts.model or "", 32), HUE)),
         (7, (" " + within, "")),
         (8, (problems, WARN)),
+        (6, (ruler, HUE)),
         (2, (plural(requests, "request") if requests else "", MUTED)),
         (4, (plural(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
         (8, (guessed, WARN)),
         (1, (others_text(window), MUTED)),
     ]
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
+
+
+def _named(sizes: Sizes | None, width: int = 200) -> str:
+    """A ruler with how good it is, in few words, fewer where it is narrow; empty for the policies' own."""
+    if sizes is None:
+        return ""
+    brief = sizes.note.partition(":")[0]
+    if width < 100:
+        return f"{sizes.unit} {brief}" if sizes.ruler is Ruler.CALIBRATED else sizes.unit
+    return f"by {sizes.name} ({brief})"
+
+
+def _heads(sizes: Sizes | None) -> tuple[str, ...]:
+    """What stands before the parts, by which ruler they are: from more words to fewer."""
+    if sizes is None:
+        return "estimated parts:", "est."
+    return f"parts by {sizes.words}:", f"parts {_named(sizes)}:", f"parts by {sizes.name}:", sizes.unit
 
 
 class HeaderBar(Widget):
@@ -112,6 +133,7 @@ class HeaderBar(Widget):
         self._read: int | None = None
         self._level: Level | None = None
         self._parts: list[Share] | None = None
+        self._sizes: Sizes | None = None
         self._drawn: tuple[Size, Content] | None = None
         self._columns = range(0)
 
@@ -122,23 +144,26 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         progress: float = 1.0,
+        sizes: Sizes | None = None,
     ) -> None:
         """Show a session at the point of *context*.
 
         Args:
             parts: ``Breakdown.by_category``, None while it is not known.
+            sizes: the ruler that these are by; ``bytes/4`` without one.
             progress: the share of the file that has been read.
         """
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
-        size, row = size_now(context), last_request(context)
+        size, row = size_now(context, sizes), last_request(context)
         self._at, self._progress = context.at, progress
         self._read = 0 if progress < 1 and not len(session) else None
         self._here = counts_of(context, self._starts)
         message = session.facts.request_message[row] if row >= 0 else -1
         self._level = Level(size, session.window_at(context.at), message)
         self._parts = None if parts is None else parts_of(parts, size.tokens)
+        self._sizes = sizes
         self._draw_again()
 
     def show_progress(self, progress: float, messages: int) -> None:
@@ -166,7 +191,18 @@ class HeaderBar(Widget):
             return []
         turns, requests = len(self._starts), len(self._recorded.tokens)
         lines = [
-            title_line(session, level.window, self._here, turns, requests, self._at, width, self._progress, self._read)
+            title_line(
+                session,
+                level.window,
+                self._here,
+                turns,
+                requests,
+                self._at,
+                width,
+                self._progress,
+                self._read,
+                _named(self._sizes, width),
+            )
         ]
         self._columns = range(0)
         if self._read is not None:
@@ -177,7 +213,7 @@ class HeaderBar(Widget):
             lines.append(drawn)
         lines.append(gauge_line(level, parts, width, least))
         if height > 2 and parts:
-            lines.append(parts_line(parts, level.free, width))
+            lines.append(parts_line(parts, level.free, width, _heads(self._sizes)))
         return lines
 
     def on_click(self, event: events.Click) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import in_short, percent, sign, signed
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
@@ -54,10 +55,21 @@ class Outcome:
 
 _VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
 _kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
+_kept_by: WeakKeyDictionary[Plan, tuple[Sizes, Outcome]] = WeakKeyDictionary()
 
 
-def outcome_of(plan: Plan) -> Outcome:
-    """The totals of a plan; counted once for each."""
+def outcome_of(plan: Plan, sizes: Sizes | None = None) -> Outcome:
+    """The totals of a plan, the next request by the policy's estimator or by another ruler; counted once for each."""
+    if sizes is None:
+        return _outcome_of(plan)
+    known = _kept_by.get(plan)
+    if known is None or known[0] is not sizes:
+        made = replace(_outcome_of(plan), request=next_request(plan, sizes=sizes))
+        known = _kept_by[plan] = sizes, made
+    return known[1]
+
+
+def _outcome_of(plan: Plan) -> Outcome:
     found = _kept.get(plan)
     if found is None:
         rows = list(plan.changes)

@@ -19,6 +19,7 @@ from context_tui.policies.parameters import Parameter, parameters_in, value_of
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.widgets.curve import CurveView
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, Run, content, cut, flow
 from context_tui.tui.widgets.outcome import (
@@ -173,17 +174,19 @@ class ParameterPanel(Widget):
         first: int | None = None,
         trouble: str = "",
         applied: str = "",
+        sizes: Sizes | None = None,
     ) -> None:
         """Show a policy at its settings.
 
         Args:
             plan: what it would do; None where *trouble* says why there is no plan, or *applied* what was done.
             first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
+            sizes: the ruler that the next request is by; the policy's own without one.
         """
         chosen = POLICIES[policy]
         controls = parameters_in(chosen, params, context, state)
         values = {control.name: value_of(chosen, params, control.name) for control in controls}
-        outcome = outcome_of(plan) if plan else None
+        outcome = outcome_of(plan, sizes) if plan else None
         self._compare(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
         self.rows.show(controls, values)

@@ -165,22 +165,28 @@ def _strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, over: St
 
 
 def paint_column_heads(
-    columns: Columns, title: str, styles: Mapping[str, Style], rule: str = RULE, told: Sequence[str] = ("",)
+    columns: Columns,
+    title: str,
+    styles: Mapping[str, Style],
+    rule: str = RULE,
+    told: Sequence[str] = ("",),
+    unit: str = "est. tokens",
 ) -> Strip:
     """The upper edge of the timeline: what its columns are, and its title where there is room for it.
 
     Args:
         told: what is said behind the title, each in fewer words than the one before: columns lose their heads to the
             title and to this, and where there is no room for both the title is cut.
+        unit: what the column of tokens is called.
     """
-    words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len("est. tokens")
+    words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len(unit)
     heads = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words")]
     places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind))
     ways = [(labels, at, behind) for behind in told for labels, at in places[: 3 if behind else 2]]
     fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
     labels, at, behind = next(fits, ways[-1])
     title = clip(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
-    labels = [*labels, (tokens, "est. tokens")]
+    labels = [*labels, (tokens, unit)]
     parts: list[tuple[str, Style]] = []
     done = 0
     for place, label in sorted([*labels, (at, title)]):

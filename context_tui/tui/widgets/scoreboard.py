@@ -16,6 +16,7 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import in_short, sign
 from context_tui.tui.widgets.draw import (
     BAD,
@@ -69,9 +70,9 @@ class ScoreRow:
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
-def score_row(plan: Plan) -> ScoreRow:
-    """The line of a plan; what it counts is kept with the plan."""
-    outcome, trigger = outcome_of(plan), plan.trigger
+def score_row(plan: Plan, sizes: Sizes | None = None) -> ScoreRow:
+    """The line of a plan, the next request by a ruler or the policy's own; what it counts is kept with the plan."""
+    outcome, trigger = outcome_of(plan, sizes), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
     limit, changes = "" if runs else limit_words(trigger), bool(does(outcome))
     would = would_do(plan) if changes else outcome.reason or "changes nothing"
@@ -81,6 +82,7 @@ def score_row(plan: Plan) -> ScoreRow:
 def score_rows(
     plan_of: Callable[[str], Plan | None],
     trouble_of: Callable[[str], str] = lambda policy: "no plan",
+    sizes: Sizes | None = None,
     chosen: str = "",
 ) -> list[ScoreRow]:
     """A line for every policy that is shown, and for the *chosen* one, from what *plan_of* has for its name.
@@ -90,7 +92,7 @@ def score_rows(
     rows = []
     for policy in SHOWN.and_chosen(chosen):
         plan = plan_of(policy)
-        rows.append(score_row(plan) if plan else ScoreRow(policy, trouble=trouble_of(policy)))
+        rows.append(score_row(plan, sizes) if plan else ScoreRow(policy, trouble=trouble_of(policy)))
     return rows
 
 
@@ -153,16 +155,18 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
     return Columns(name, **{each: taken.get(each, 0) for each in ("runs", "would", "before", "after", "waits", "bar")})
 
 
-def heading(columns: Columns, width: int) -> list[Run]:
-    """What stands in the columns."""
+def heading(columns: Columns, width: int, by: str = "") -> list[Run]:
+    """What stands in the columns; *by* is the ruler of the next request, where it is not the policies' own."""
     words = "   " + "policy".ljust(columns.name)
     if columns.runs:
         words += f"  {RUNS if columns.runs >= len(RUNS) + 2 else 'run'}".ljust(columns.runs)
     if columns.would:
         words += f"  {WOULD}".ljust(columns.would)
     room = columns.before + columns.after + columns.waits + SHARE
-    words += f"  {NEXT if room >= len(NEXT) + 2 else 'next'}"
-    return pad([(words + f"  {LEFT}".rjust(room - len(NEXT) + len(LEFT)) if columns.bar else words, MUTED)], width)
+    named = (f"{NEXT}, {by}", f"next, {by}", f"next {by}") if by else (NEXT,)
+    head = next((each for each in named if room >= len(each) + 2), "next")
+    words += f"  {head}"
+    return pad([(words + f"  {LEFT}".rjust(room - len(head) + len(LEFT)) if columns.bar else words, MUTED)], width)
 
 
 def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, width: int) -> list[Run]:
@@ -233,13 +237,13 @@ class Scoreboard(Widget, can_focus=True):
         self._choose_policy = choose
         self.ascii = ascii
         self.rows: Sequence[ScoreRow] = ()
-        self.current = ""
+        self.current = self.by = ""
 
-    def show(self, rows: Sequence[ScoreRow], current: str) -> None:
-        """Show these lines, with the policy *current* marked."""
-        if rows != self.rows or current != self.current:
+    def show(self, rows: Sequence[ScoreRow], current: str, by: str = "") -> None:
+        """Show these lines, with the policy *current* marked; *by* is the ruler, where it is not the policies' own."""
+        if rows != self.rows or current != self.current or by != self.by:
             layout = len(rows) != len(self.rows)
-            self.rows, self.current = list(rows), current
+            self.rows, self.current, self.by = list(rows), current, by
             self.refresh(layout=layout)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -261,7 +265,7 @@ class Scoreboard(Widget, can_focus=True):
         """The lines, the current one on a ground of its own."""
         width = self.content_size.width
         columns = columns_for(self.rows, width)
-        lines = [content(heading(columns, width), self.ascii)]
+        lines = [content(heading(columns, width, self.by), self.ascii)]
         first = self._first
         for number, row in enumerate(self.rows[first : first + self._room], first):
             current = row.policy == self.current

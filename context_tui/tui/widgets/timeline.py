@@ -315,10 +315,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _tokens(self, row: int, block: int, mark: Mark) -> int:
-        """Estimated tokens as the row stands in the context; outside of it, as it was recorded."""
+        """Tokens as the row stands in the context; outside of it, as it was recorded."""
         inside = self._marker and block >= 0 and mark.word not in ("before", "after")
         body = self._marker.context.replaced.get(block) if inside and self._marker else None
-        return body.tokens if body else self._rows.tokens[row]
+        if body is None:
+            return self._rows.tokens[row]
+        return self._rows.sizes.of_body(block, body) if self._rows.sizes else body.tokens
 
     # Moving
 

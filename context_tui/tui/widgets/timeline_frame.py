@@ -13,13 +13,15 @@ from textual.widget import Widget
 
 from context_tui.tui.glyphs import RIGHT
 from context_tui.tui.marks import GLYPHS, LEGEND
+from context_tui.tui.numbers import column_of
 from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
 
+UNIT = column_of(None)
 SIGNS = {
     "map": (RIGHT[4], "map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map"),
     "open": (OPEN, "turn, z folds it", "z folds"),
     "folded": (FOLDED, "folded turn, z opens it", "z opens"),
-    "bar": (FILLED, "est. tokens"),
+    "bar": (FILLED, UNIT),
 }
 """What else than marks is explained, by the look that it has: its sign and its name, also in fewer words."""
 MAP = " map"
@@ -42,6 +44,7 @@ class ColumnHeads(Widget):
         self.title = ""
         self.shown: tuple[int, int] | None = None
         self._messages = 0
+        self.unit = UNIT
 
     def on_mount(self) -> None:
         """Follow the focus."""
@@ -50,12 +53,12 @@ class ColumnHeads(Widget):
     def _draw_again(self) -> None:
         self.refresh()
 
-    def show(self, title: str, messages: int, shown: tuple[int, int] | None = None) -> None:
+    def show(self, title: str, messages: int, shown: tuple[int, int] | None = None, unit: str = UNIT) -> None:
         """Show a title, above the columns that so many messages have; where not all is *shown*, how many of how many
-        rows are.
+        rows are. *unit* is what the column of tokens is called.
         """
-        if (title, messages, shown) != (self.title, self._messages, self.shown):
-            self.title, self._messages, self.shown = title, messages, shown
+        if (title, messages, shown, unit) != (self.title, self._messages, self.shown, self.unit):
+            self.title, self._messages, self.shown, self.unit = title, messages, shown, unit
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -64,7 +67,7 @@ class ColumnHeads(Widget):
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
         told = shown_text(*self.shown, focused) if self.shown else ("",)
         columns = Columns.of(self.size.width - len(MAP) + 1, self._messages)
-        heads = paint_column_heads(columns, self.title, styles, HEAVY if focused else RULE, told)
+        heads = paint_column_heads(columns, self.title, styles, HEAVY if focused else RULE, told, self.unit)
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP, styles["label"])])
 
     def on_click(self) -> None:
@@ -94,9 +97,12 @@ class Legend(Widget):
         self.shown: tuple[str, ...] = ()
         self._totals: Mapping[str, Sequence[str]] = {}
         self._looks: Collection[str] = ()
+        self._unit = UNIT
 
-    def show(self, looks: Collection[str]) -> None:
-        """Explain the looks that are in sight."""
+    def show(self, looks: Collection[str], unit: str = UNIT) -> None:
+        """Explain the looks that are in sight; *unit* is what bars are of."""
+        if unit != self._unit:
+            self._unit, self.shown = unit, ()
         self._looks = looks
         self._show()
 
@@ -117,7 +123,7 @@ class Legend(Widget):
         """The line, as far as there is room for whole names."""
         about, width = self._style("about"), self.size.width
         segments: list[Segment] = []
-        for look, words in legend_words(self.shown, self._totals, width):
+        for look, words in legend_words(self.shown, self._totals, width, self._unit):
             glyph = GLYPHS[look] if look in GLYPHS else SIGNS[look][0]
             style = self._style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
             segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
@@ -127,11 +133,15 @@ class Legend(Widget):
         return self.get_component_rich_style(f"timeline--{look}")
 
 
-def legend_words(shown: Sequence[str], totals: Mapping[str, Sequence[str]], width: int) -> list[tuple[str, str]]:
+def legend_words(
+    shown: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = UNIT
+) -> list[tuple[str, str]]:
     """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
     behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
     """
     forms = {look: totals.get(look) or ((LEGEND[look],) if look in LEGEND else SIGNS[look][1:]) for look in shown}
+    if "bar" in forms:
+        forms["bar"] = (unit,)
     spare = [look for look in shown if look in ("open", "bar")]
     order = [look for look in shown if look not in spare] + spare
     found: list[tuple[str, str]] = []

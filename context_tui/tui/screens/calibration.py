@@ -1,0 +1,146 @@
+"""The calibration of a session: what each model makes of the file's content, and how good that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.sanitize import visible
+from context_tui.session.fitting import PRIOR, Factors
+from context_tui.session.session import Session
+from context_tui.tokens.calibration import Calibration, Errors
+from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes
+from context_tui.tui.controller import Controller, Refused
+from context_tui.tui.parts import Part
+from context_tui.tui.text import plural
+from context_tui.tui.threads import Job, start_work
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+NAME = 30
+"""Cells of the names of numbers."""
+UNKNOWN = "unknown: less was recorded than the file measures"
+ABOUT = (
+    "Factors are recorded tokens per estimated token (bytes / 4), fitted on how much the recorded size grew from one "
+    "request to the next, never across a compaction, a rewind or a change of model. The error is that of sizes "
+    "predicted for the second half of a model's requests by factors from the first half. R measures every view by them."
+)
+
+
+def calibration_parts(sizes: Sizes) -> Iterator[Part]:
+    """Each model with its factors and errors, as text."""
+    for each in sizes.calibrations:
+        yield Part(
+            f"{visible(each.model) or 'model unknown'}: {plural(each.requests, 'request')} with a size", "heading"
+        )
+        if each.usable:
+            yield Part(f"calibrated by {plural(each.factors.intervals, 'step')} from one request to the next")
+        else:
+            yield Part(f"not calibrated: {each.why}; {each.instead} are used")
+        yield from _errors(each)
+        yield from _factors(each.factors)
+        hidden = sizes.hidden.get(each.model)
+        what = UNKNOWN if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
+        yield _row("not in the file", what)
+        yield Part("")
+    if not sizes.calibrations:
+        yield Part("not calibrated: no request recorded a size; typical factors are used")
+        yield from _factors(PRIOR)
+        yield Part("")
+    yield Part(ABOUT, "muted")
+
+
+def _row(name: str, value: str) -> Part:
+    return Part(f"  {name.ljust(NAME)}{value}")
+
+
+def _errors(each: Calibration) -> Iterator[Part]:
+    for name, errors in (("error", each.error), ("error of bytes / 4", each.error_bytes4)):
+        if errors is not None:
+            yield _row(name, _error(errors))
+
+
+def _error(errors: Errors) -> str:
+    return f"{_percent(errors.median)} in the median, {_percent(errors.p95)} at the 95th percentile"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
+
+
+def _factors(factors: Factors) -> Iterator[Part]:
+    for name, value in (
+        ("text", factors.text),
+        ("shown thinking", factors.thinking),
+        ("signatures of thinking", factors.signature),
+        ("calls", factors.call),
+        ("results", factors.result),
+    ):
+        yield _row(name, f"× {value:.2f}")
+    yield _row("frame of a request", f"{factors.each:,.0f} tokens")
+    image = f"none seen; {TYPICAL_IMAGE:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
+    yield _row("an image", image)
+    if factors.unrecorded >= 1:
+        yield _row("put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average")
+
+
+class CalibrationScreen(ModalScreen[None]):
+    """The calibrations of a session, computed in a thread where they are not known."""
+
+    CSS_PATH = "calibration.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "close", key_display="esc", id="calibration-close", tooltip="Back"),
+    ]
+
+    @dataclass
+    class Known(Message):
+        """They are known."""
+
+        sizes: Sizes
+
+    def __init__(self, session: Session, sizes: Sizes | None = None) -> None:
+        super().__init__()
+        self.session, self.sizes = session, sizes
+
+    def compose(self) -> ComposeResult:
+        """A heading, and the text."""
+        name = visible(self.session.info.path.rpartition("/")[2] or "this session")
+        yield Label(f"Calibration: tokens by recorded sizes in {name}", id="calibration-title", markup=False)
+        yield ReadingPane([Part("measuring…", "muted")], id="calibration-text")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        """Show them, or find them first."""
+        if self.sizes is not None:
+            self.query_one(ReadingPane).show(calibration_parts(self.sizes))
+            return
+
+        def work(job: Job) -> None:
+            self.post_message(self.Known(calibrated_sizes(self.session.facts, job.checkpoint)))
+
+        start_work(self, "calibration", "calibrate the session", work)
+
+    @on(Known)
+    def _show(self, event: Known) -> None:
+        self.query_one(ReadingPane).show(calibration_parts(event.sizes))
+
+
+def screen_of(controller: Controller) -> CalibrationScreen:
+    """The calibrations of the session on screen, as far as it was read.
+
+    Raises:
+        Refused: it has no messages.
+    """
+    session = controller.recorded
+    if not len(session):
+        raise Refused("No messages in this session")
+    sizes = controller.sizes if session.facts is controller.view.session.facts else None
+    return CalibrationScreen(session, sizes if sizes and sizes.ruler is Ruler.CALIBRATED else None)

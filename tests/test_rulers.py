@@ -1,0 +1,270 @@
+"""Sizes by calibrated factors and by a tokenizer: they add up, and come near what was recorded."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.cli import main
+from context_tui.cli.inspect import report_of
+from context_tui.compaction.changes import AlikeChanges
+from context_tui.compaction.next_request import next_request, size_now
+from context_tui.errors import ExitCode, RulerError
+from context_tui.session.context import REMOVED, Body
+from context_tui.session.facts import Kind
+from context_tui.session.fitting import PRIOR
+from context_tui.session.session import Session
+from context_tui.tokenizers import INSTALL, encoding_of, exact, tokenizer_for
+from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.measured import measured
+from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes, exact_sizes
+from tests.formats.histories import histories
+from tests.formats.providers import FRAME, RATES, Provider
+
+
+def recording(tmp_path: Path, steps: int = 40, base: int = 20_000) -> Session:
+    """A session of a provider whose tokenizer is known."""
+    made = Provider(base=base)
+    made.user("do it")
+    made.steps(steps)
+    return made.recording.open(tmp_path)
+
+
+def check_sums(session: Session, sizes: Sizes) -> None:
+    """Blocks add up to messages, and these to categories and contexts."""
+    facts, context = session.facts, session.context_at()
+    assert list(sizes.messages) == [sum(sizes.blocks[row] for row in facts.blocks_of(m)) for m in range(len(facts))]
+    assert sizes.sums[-1] == sum(sizes.blocks)
+    parts = breakdown(context, 0, sizes=sizes)
+    content = sum(parts.by_category.values()) - sizes.system - sizes.tools
+    assert (
+        content
+        == sizes.sums_in(context)[-1]
+        == sum(sizes.block(context, r) for m in context.order for r in facts.blocks_of(m))
+    )
+
+
+def test_calibrated_sizes_are_those_of_the_provider(tmp_path: Path) -> None:
+    session = recording(tmp_path)
+    sizes, facts = calibrated_sizes(session.facts), session.facts
+    check_sums(session, sizes)
+    off = []
+    for message, usage in zip(facts.request_message, facts.requests, strict=True):
+        context = session.context_at(message)
+        off.append(abs(sizes.sums_in(context)[-1] + (sizes.hidden_at(context) or 0) - usage.context) / usage.context)
+    assert median(off) < 0.01 and max(off) < 0.02, "the content and what is not in the file are what was recorded"
+    assert sizes.hidden["claude-opus-4-5"] == pytest.approx(20_000, abs=300)
+    assert sizes.ruler is Ruler.CALIBRATED and sizes.note.startswith("±0.") and sizes.unit == "cal."
+
+
+def test_a_block_is_its_bytes_by_the_factor_of_its_kind_and_a_reply_has_a_frame(tmp_path: Path) -> None:
+    session = recording(tmp_path)
+    facts, sizes = session.facts, calibrated_sizes(session.facts)
+    (found,) = sizes.calibrations
+    for row in range(len(facts.kind)):
+        estimated = facts.size[row] // 4
+        if facts.kind[row] == Kind.TOOL_RESULT:
+            assert sizes.blocks[row] == round(estimated * found.factors.result)
+        if facts.kind[row] == Kind.TOOL_USE:  # the last block of its reply
+            assert sizes.blocks[row] == round(estimated * found.factors.call + found.factors.each)
+            assert abs(sizes.blocks[row] - estimated * RATES["tool_use"] - FRAME) < 12
+    result = next(row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT)
+    assert sizes.of_body(result, REMOVED) == 0
+    assert sizes.of_body(result, Body.of("x" * 400)) == round(100 * found.factors.result)
+
+
+def test_each_message_is_measured_by_the_model_that_first_had_it(tmp_path: Path) -> None:
+    made = Provider(rate=1.0)
+    made.user("do it")
+    made.steps(30)
+    made.model, made.rate = "claude-fable-5", 1.5
+    made.steps(30)
+    facts = made.recording.open(tmp_path).facts
+    sizes = calibrated_sizes(facts)
+    results = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT]
+    first, second = ([sizes.blocks[r] / (facts.size[r] // 4) for r in part] for part in (results[:25], results[35:]))
+    assert median(second) / median(first) == pytest.approx(1.5, abs=0.05)
+    calls = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE]
+    factors = sizes.calibrations[0].factors, sizes.calibrations[1].factors
+    for row, mine in zip(calls, [factors[0]] * 30 + [factors[1]] * 30, strict=True):
+        assert sizes.blocks[row] == round(facts.size[row] // 4 * mine.call + mine.each), "a reply is of its own request"
+    assert not sizes.uniform and set(sizes.hidden) == {"claude-opus-4-5", "claude-fable-5"}
+
+
+def test_without_recorded_sizes_typical_factors_are_used_and_it_says_so() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
+    session = ct.from_messages(
+        [
+            {"role": "user", "content": [{"type": "text", "text": "x" * 4_000}, image]},
+            {"role": "assistant", "content": "y"},
+        ]
+    )
+    sizes = calibrated_sizes(session.facts)
+    assert list(sizes.blocks)[:2] == [round(1_000 * PRIOR.text), TYPICAL_IMAGE]
+    assert sizes.note == "typical factors: no request recorded a size" and not sizes.hidden
+
+
+def test_too_few_requests_name_the_reason(tmp_path: Path) -> None:
+    sizes = calibrated_sizes(recording(tmp_path, steps=5).facts)
+    assert sizes.note == "factors of few requests: only 5 of its requests recorded a size; 12 are needed"
+    sizes = calibrated_sizes(recording(tmp_path, steps=3).facts)
+    assert sizes.note == "typical factors: only 3 of its requests recorded a size; 12 are needed"
+
+
+def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) -> None:
+    made = Provider(base=90_000)
+    made.user("do it")
+    made.step(size=40_000)
+    made.step(size=30_000)
+    made.steps(30)
+    made.clear(40_000, 30_000)
+    made.steps(50)
+    session = made.recording.open(tmp_path)
+    context, sizes = session.context_at(), calibrated_sizes(session.facts)
+    assert len(context.replaced) == 2
+    check_sums(session, sizes)
+    freed = sum(sizes.blocks[row] - sizes.block(context, row) for row in context.replaced)
+    assert freed == pytest.approx(70_000 // 4 * RATES["tool_result"], rel=0.03)
+    assert sizes.hidden["claude-opus-4-5"] == pytest.approx(90_000, rel=0.01), "what was cleared is not missing"
+
+
+def test_thinking_that_was_dropped_is_not_missing_from_what_is_not_in_the_file(tmp_path: Path) -> None:
+    made = Provider()
+    made.user("do it")
+    made.steps(12)
+    for _ in range(6):
+        made.step(size=800, thought=20_000)
+    made.context -= 60_000 // 4 * RATES["thinking"] + 120_000 // 4 * RATES["signature"]  # as the turn ends
+    made.user("go on")
+    made.steps(60)
+    session = made.recording.open(tmp_path)
+    (drop,) = session.drops
+    assert drop.explained_by == "dropped thinking"
+    assert calibrated_sizes(session.facts).hidden["claude-opus-4-5"] == pytest.approx(20_000, rel=0.1)
+
+
+def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
+    session = recording(tmp_path)
+    sizes = calibrated_sizes(session.facts)
+    plan = ct.plan(session, "agent-sdk-prune")
+    own, ruled = next_request(plan), next_request(plan, sizes=sizes)
+    assert plan.changes and ruled.estimator == "calibrated" and own.estimator == "bytes/4"
+    assert ruled.goes == pytest.approx(own.goes * RATES["tool_result"], rel=0.02)
+    assert ruled.before == size_now(session.context_at(), sizes).tokens == pytest.approx(own.before, rel=0.01)
+    cleared = ct.plan(session, "koda-microcompact")
+    assert isinstance(cleared.changes, AlikeChanges) and cleared.changes
+    gone = sum(sizes.blocks[row] - sizes.of_body(row, each.body) for row, each in cleared.changes.items())
+    assert next_request(cleared, sizes=sizes).goes == gone
+    cut = ct.plan(session, "manual", cut=21)
+    assert next_request(cut, sizes=sizes).goes == sum(sizes.messages[:21])
+    both = ct.plan(session, "manual", cut=21, clear=((2, 0), (30, 0)))
+    (row,) = session.facts.blocks_of(30)
+    less = sizes.blocks[row] - sizes.of_body(row, both.changes[row].body)
+    assert next_request(both, sizes=sizes).goes == sum(sizes.messages[:21]) + less, "what is dropped is not cleared too"
+
+
+@given(histories())
+def test_they_always_add_up(messages: list[dict[str, object]]) -> None:
+    session = ct.from_messages(messages)
+    check_sums(session, calibrated_sizes(session.facts))
+    check_sums(session, exact_sizes(session, len, "letters"))
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=200))
+def test_any_text_is_counted(words: str) -> None:
+    pytest.importorskip("quicktok")
+    assert tokenizer_for("gpt-5").count(words) >= bool(words)
+
+
+def test_long_lines_and_halves_of_characters_are_counted() -> None:
+    pytest.importorskip("quicktok")
+    count = tokenizer_for("gpt-4o").count
+    assert count("hello world") == 2 and count("") == 0
+    assert count("<|endoftext|>") > 1, "of a session's text nothing is special"
+    assert count("a\ud800b") == count("a?b")
+    for piece in (" ", "a", "\n", "汉"):
+        assert 0 < count(piece * 1_000_000) <= 1_000_000
+    assert count("word " * 1_000_000) == pytest.approx(1_000_000, abs=3), "in pieces"
+
+
+def test_the_encoding_is_that_of_the_model() -> None:
+    for model in ("gpt-4o-mini", "gpt-4.1", "gpt-5.2-codex", "o3", "o4-mini", "openai/gpt-5", "codex-mini-latest"):
+        assert encoding_of(model) == ("o200k_base", True), model
+    assert encoding_of("gpt-4-0613") == encoding_of("gpt-3.5-turbo") == ("cl100k_base", True)
+    assert encoding_of("gpt-oss-120b") == ("o200k_harmony", True)
+    for model in ("", "claude-opus-4-5", "deepseek-chat", "ollama/qwen3", "gemini-2.5-pro"):
+        assert encoding_of(model) == ("o200k_base", False), model
+
+
+def test_exact_sizes_are_those_of_the_texts() -> None:
+    pytest.importorskip("quicktok")
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"path": "x.py"}}
+    answer = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "hello world"}]}
+    session = ct.from_messages(
+        [
+            {"role": "user", "content": "hello world"},
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hello", "signature": "s" * 400}, call]},
+            {"role": "user", "content": [answer]},
+        ]
+    )
+    sizes, count = exact(session), tokenizer_for("").count
+    assert list(sizes.blocks) == [2, 1, count('Read{"path":"x.py"}'), 2]
+    assert sizes.words == "o200k (not this model's tokenizer)" and sizes.unit == "o200k"
+    assert sizes.of_body(3, Body.of("hello world hello")) == 3 and sizes.of_text("hello") == 1
+    check_sums(session, sizes)
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from context_tui import tokenizers
+
+    tokenizers._counter.cache_clear()
+    monkeypatch.setitem(sys.modules, "quicktok", None)
+    session = recording(tmp_path, steps=2)
+    with pytest.raises(RulerError, match="not installed"):
+        exact(session)
+    assert main(["inspect", "--ruler", "exact", session.info.path]) == ExitCode.USAGE
+    told = capsys.readouterr()
+    assert INSTALL in told.err and told.err.count("\n") == 1 and not told.out
+
+
+def test_inspect_by_a_ruler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = recording(tmp_path)
+    own, cal = report_of(session, timeline=True), report_of(session, timeline=True, ruler=Ruler.CALIBRATED)
+    assert own["ruler"] == {"kind": "own", "name": "bytes/4", "note": None} and own["window"]["estimator"] == "bytes/4"
+    assert own["window"]["estimated_tokens"] == measured(session.context_at()).total
+    assert cal["ruler"]["kind"] == "calibrated" and cal["ruler"]["note"].startswith("±0.")
+    assert sum(each["tokens"] for each in cal["timeline"]) == cal["window"]["estimated_tokens"]
+    assert sum(cal["by_category"].values()) == cal["window"]["estimated_tokens"] + cal["window"]["not_in_file_tokens"]
+    assert cal["window"]["recorded_tokens"] == own["window"]["recorded_tokens"]
+    assert cal["window"]["believed_tokens"] == own["window"]["believed_tokens"], "what a runtime believes stays"
+    (calibration,) = own["calibration"]
+    assert calibration["not_in_file"]["tokens"] == pytest.approx(20_000, abs=300)
+    assert main(["inspect", "--ruler", "calibrated", "--messages", session.info.path]) == 0
+    told = capsys.readouterr().out
+    assert "sizes by calibrated: ±0." in told and "calibrated tokens" in told and "est. tokens" not in told
+    assert main(["inspect", "--ruler", "exactly", session.info.path]) == ExitCode.USAGE
+    assert main(["inspect", "--json", session.info.path]) == 0
+    capsys.readouterr()
+
+
+def test_the_recordings_measure_what_they_recorded(shared: Path) -> None:
+    """Content by the fit, and the model's part that is not in the file, are the recorded size, within 3 % mostly."""
+    off = []
+    for path in sorted((shared / "corpus" / "claude-code").glob("*.jsonl")):
+        session = ct.open_session(str(path))
+        sizes, facts = calibrated_sizes(session.facts), session.facts
+        for message, usage in list(zip(facts.request_message, facts.requests, strict=True))[-20:]:
+            context = session.context_at(message)
+            found = sizes.calibration_at(context)
+            hidden = sizes.hidden_at(context)
+            if found and found.usable and usage.context and hidden:
+                off.append(abs(sizes.sums_in(context)[-1] + hidden - usage.context) / usage.context)
+    assert len(off) > 100 and median(off) < 0.03

@@ -1,0 +1,209 @@
+"""Sizes on screen by the ruler that R takes: everywhere the same one, named; the policies go by their own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui.session.facts import Kind
+from context_tui.session.session import Session
+from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes, exact_sizes
+from context_tui.tui.computed import Sized
+from context_tui.tui.context_sizes import context_sizes_of
+from context_tui.tui.controller import Controller
+from context_tui.tui.numbers import column_of, unit_of
+from context_tui.tui.options import Options
+from context_tui.tui.rows import HEAD, WHOLE, Rows
+from context_tui.tui.screens.calibration import CalibrationScreen, calibration_parts
+from context_tui.tui.turns import Turns
+from context_tui.tui.view import Location, View
+from context_tui.tui.widgets.breakdown import BreakdownView
+from context_tui.tui.widgets.breakdown_rows import offenders, rows_of
+from context_tui.tui.widgets.header import HeaderBar
+from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.scoreboard import Scoreboard, score_rows
+from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.widgets.timeline_frame import ColumnHeads
+from tests.formats.providers import RATES, Provider
+from tests.tui.inspecting import app, eventful, inspector, session, settled
+
+
+def recording(tmp_path: Path) -> Session:
+    """A session of a provider whose tokenizer is known."""
+    made = Provider()
+    for number in range(6):
+        made.user(f"step {number}")
+        made.steps(10)
+    return made.recording.open(tmp_path)
+
+
+def ruled(what: Session) -> tuple[Controller, Sizes]:
+    """A session on screen by calibrated sizes."""
+    controller = Controller(what, Options(policy="agent-sdk-prune"))
+    controller.open(what)
+    controller.next_ruler()
+    assert controller.view.ruler is Ruler.CALIBRATED and controller.sizes is None, "until they are known"
+    sizes = calibrated_sizes(what.facts)
+    controller.computed.keep_sized(controller.view, Sized(sizes, controller.estimated.by(sizes)))
+    assert controller.measured() == f"Sizes by {sizes.words}"
+    assert controller.sizes is sizes
+    return controller, sizes
+
+
+def test_rows_by_a_ruler_have_its_tokens_and_add_up(tmp_path: Path) -> None:
+    what = eventful()
+    own = Rows()
+    own.grow(what)
+    sizes = exact_sizes(what, len, "letters")
+    rows = own.by(sizes)
+    assert rows.sizes is sizes and own.sizes is None and len(rows) == len(own)
+    assert sum(rows.tokens) == sizes.sums[-1] == rows.sums[-1] != own.sums[-1]
+    for row, (message, block) in enumerate(zip(rows.message, rows.block, strict=True)):
+        if block >= 0:
+            assert rows.tokens[row] == sizes.blocks[block]
+        elif block == WHOLE:
+            results = [b for b in what.facts.blocks_of(message) if what.facts.kind[b] == Kind.TOOL_RESULT]
+            assert rows.tokens[row] == sizes.messages[message] - sum(sizes.blocks[b] for b in results)
+        elif block == HEAD:
+            assert rows.tokens[row] == 0
+    assert rows.largest == max(rows.tokens)
+    turns = [rows.sums[rows.span(turn).stop] - rows.sums[rows.span(turn).start] for turn in range(len(rows.heads))]
+    assert rows.largest_turn == max(turns)
+
+
+def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_path: Path) -> None:
+    controller, sizes = ruled(recording(tmp_path))
+    view, plan = controller.view, controller.view.plan
+    assert plan is not None and plan.changes
+    own = Controller(view.session, Options(policy="agent-sdk-prune"))
+    own.open(view.session)
+    first = next(row for row in range(len(own.rows)) if own.rows.block[row] in plan.changes)
+    message, block = own.rows.message[first], own.rows.block[first]
+    assert controller.rows.tokens[first] == sizes.blocks[block] > own.rows.tokens[first]
+    became = sizes.of_body(block, plan.changes[block].body)
+    assert (
+        controller.marker.mark(message, block).reason
+        == f"{sizes.blocks[block]:,} tokens become {became:,} (calibrated)"
+    )
+    assert "(calibrated)" not in own.marker.mark(message, block).reason
+    kept = [
+        (m, b) for m, b in zip(own.rows.message, own.rows.block, strict=True) if b >= WHOLE and b not in plan.changes
+    ]
+    assert all(controller.marker.mark(m, b) == own.marker.mark(m, b) for m, b in kept), "why it is kept is the policy's"
+    turn, estimated = Turns(controller.rows, controller.marker).turn(1), Turns(own.rows, own.marker).turn(1)
+    assert (
+        turn.tokens == sum(sizes.messages[m] for m in turn.messages) and f"cal. {turn.tokens:,} tokens" in turn.about()
+    )
+    assert estimated.tokens < turn.tokens and f"est. {estimated.tokens:,} tokens" in estimated.about()
+    row, before = (score_rows(view.plan_of, sizes=each)[3] for each in (sizes, None))
+    assert row.request is not None and before.request is not None and row.runs == before.runs
+    assert row.request.goes == pytest.approx(before.request.goes * RATES["tool_result"], rel=0.03)
+    assert view.plan is own.view.plan or view.plan.tokens_after == own.view.plan.tokens_after  # type: ignore[union-attr]
+
+
+def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
+    controller, sizes = ruled(recording(tmp_path))
+    parts = context_sizes_of(controller.view, sizes=sizes)
+    rows = rows_of(controller.view.context, parts)
+    assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
+    assert any(row.text == f"sizes by {sizes.words}; R takes another ruler" for row in rows)
+    largest = [row.tokens for _, row in offenders(controller.view.context, 1_000, sizes=sizes)]
+    assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
+
+
+def test_what_was_cleared_is_told_by_the_ruler() -> None:
+    what = eventful()
+    controller, sizes = ruled(what)
+    controller.plan_before(40)
+    context = controller.view.context
+    assert context.replaced
+    turn = Turns(controller.rows, controller.marker).turn(0)
+    tokens = sum(sizes.block(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
+    assert turn.tokens == tokens < sum(sizes.messages[m] for m in turn.messages)
+    assert turn.share is not None and 0 < turn.share < 1
+
+
+def test_it_is_said_which_ruler_it_is() -> None:
+    sizes = exact_sizes(session(), len, "o200k", "not this model's tokenizer")
+    assert (column_of(None), unit_of(None)) == ("est. tokens", "est.")
+    assert (column_of(sizes), unit_of(sizes)) == ("o200k", "o200k")
+    sizes = calibrated_sizes(session().facts)
+    assert (column_of(sizes), unit_of(sizes)) == ("cal. tokens", "cal.")
+
+
+def test_a_ruler_stays_when_a_plan_is_applied_and_undone(tmp_path: Path) -> None:
+    import context_tui as ct
+
+    controller, sizes = ruled(recording(tmp_path))
+    plan = controller.applicable()
+    controller.took(plan, ct.apply(controller.view.session, plan))
+    assert controller.view.ruler is Ruler.CALIBRATED and controller.sizes is None, "the copy is measured anew"
+    controller.undo()
+    assert controller.sizes is sizes, "what was measured is kept"
+
+
+def drawn(widget: Any) -> str:
+    """What a widget shows, as text."""
+    return "\n".join(widget.render_line(y).text for y in range(widget.size.height))
+
+
+async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
+    pytest.importorskip("quicktok")
+    running = app(recording(tmp_path))
+    async with running.run_test(size=(190, 44)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        await pilot.press("b")
+        for unit, by in (("cal. tokens", "calibrated"), ("o200k", "o200k"), ("est. tokens", "")):
+            await pilot.press("R")
+            await settled(pilot)
+            assert screen.query_one(ColumnHeads).unit == unit
+            assert screen.query_one(Scoreboard).by == by
+            assert unit in drawn(screen.query_one(ColumnHeads))
+            title = str(screen.query_one(BreakdownView).border_title)
+            assert (unit if unit == "o200k" else unit.split()[0]) in title
+            told = str(screen.query_one(HeaderBar).render())
+            assert (f"parts by {by}" if by else "estimated parts:") in told
+            assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
+            assert screen.query_one(Timeline)._rows is screen.controller.rows
+        assert screen.view.ruler is Ruler.OWN
+
+
+async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from context_tui import tokenizers
+
+    tokenizers._counter.cache_clear()
+    monkeypatch.setitem(sys.modules, "quicktok", None)
+    running = app()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("R", "R")
+        await settled(pilot)
+        said = [str(each.message) for each in running._notifications]
+        assert any(tokenizers.INSTALL in each for each in said), said
+        assert inspector(running).view.ruler is Ruler.OWN
+
+
+async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
+    running = app(recording(tmp_path))
+    async with running.run_test(size=(100, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("C")
+        await settled(pilot)
+        assert isinstance(running.screen, CalibrationScreen)
+        told = drawn(running.screen.query_one(ReadingPane))
+        assert "claude-opus-4-5: 60 requests with a size" in told and "× 1.30" in told
+        assert "error of bytes / 4" in told and "not in the file" in told
+        await pilot.press("escape")
+        assert not isinstance(running.screen_stack[-1], CalibrationScreen)
+
+
+def test_where_there_is_no_calibration_the_reason_is_told() -> None:
+    told = [part.text for part in calibration_parts(calibrated_sizes(session(usage=False).facts))]
+    assert told[0] == "not calibrated: no request recorded a size; typical factors are used"
+    few = [part.text for part in calibration_parts(calibrated_sizes(session(1).facts))]
+    assert "12 are needed; typical factors are used" in few[1]
+    assert View(session()).ruler is Ruler.OWN and Location(0)

@@ -29,7 +29,7 @@ from context_tui.compaction.tool_pairing import problems, repair, repair_minimal
 from context_tui.discovery import entries_of, recorded_sessions, title_of
 from context_tui.exporting import export, writable_formats
 from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
@@ -702,7 +702,11 @@ def marked(n: int, at: Path) -> Fresh:
 
 
 def every_trigger(session: Session) -> object:
-    return [firing_runs(session, policy, policy.Params()) for policy in POLICIES.values()]
+    return [firing_runs(session, policy, policy.Params()) for policy in SHOWN.values()]
+
+
+OF_PARTS = ("opencode-prune", "gemini-masking", "codex", "opencode-compact", "letta")
+"""Policies that are data, one for each kind of what their parts do."""
 
 
 def shapes() -> Iterator[Shape]:
@@ -730,7 +734,7 @@ def shapes() -> Iterator[Shape]:
     for name, pairs in PAIRS.items():
         for of in (unique_ids, problems, repair, repair_minimally, only_orphans):
             yield Shape(f"pairs: {of.__name__}, {name}", 800, paired(of, pairs))
-    for policy in POLICIES:
+    for policy in (*SHOWN, *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
             yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))

@@ -275,7 +275,7 @@ def messages(count: int) -> list[dict[str, Any]]:
 def parameters() -> list[Row]:
     """Moving a parameter of each policy over 100,000 messages: the totals and a screen of verdicts, and the curve."""
     import context_tui as ct
-    from context_tui.policies.registry import POLICIES
+    from context_tui.policies.registry import SHOWN
     from context_tui.policies.runtime_state import runtime_state_of
 
     opened = ct.from_messages(messages(100_000))
@@ -283,7 +283,7 @@ def parameters() -> list[Row]:
     state = runtime_state_of(context, opened.window, len(opened), None, True)
     gc.freeze()  # the messages are at hand here only because they were never in a file
     change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
-    for name, policy in POLICIES.items():
+    for name, policy in SHOWN.items():
         begun = time.process_time()
         policy.plan(context, policy.Params(), state)
         first = (time.process_time() - begun) * 1000

@@ -1,4 +1,4 @@
-"""What is built in and what installed packages add to it, by name, each imported when it is first asked for.
+"""What is built in and what packages and files add to it, by name, each imported when it is first asked for.
 
 A package adds a format or a policy by an entry point: a name, and the class that makes it. What is broken is told, not
 raised.
@@ -7,7 +7,7 @@ raised.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ from importlib import import_module
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from context_tui.errors import Error
 from context_tui.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -25,48 +26,64 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Broken:
-    """An entry point that is not used: its name, the package that declares it, and why, in one line."""
+    """An entry point or file that is not used: its name, the package that declares it (none for a file), and why, in
+    one line.
+    """
 
     name: str
     package: str
     why: str
 
     def __str__(self) -> str:
-        return sanitize_line(f"{self.name} of package {self.package} is not used: {self.why}")
+        package = f" of package {self.package}" if self.package else ""
+        return sanitize_line(f"{self.name}{package} is not used: {self.why}")
+
+
+Found = tuple[str, Callable[[], T]]
+"""Something that a file adds: where it is from, and what makes it."""
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """By name: the built-in ones in their order, then what entry points add, in the order of their names.
+    """By name: the built-in ones in their order, then what entry points add, in the order of their names, then files.
 
-    A built-in one is imported when it is asked for; entry points are loaded together, when anything else is. No package
-    can take the place of a built-in one, or of another's.
+    A built-in one is imported when it is asked for; the others are loaded together, when anything else is. None can
+    take the place of a built-in one, or of another's.
     """
 
     def __init__(
         self,
         noun: str,
         group: str,
-        built_in: Mapping[str, str],
+        built_in: Mapping[str, str | Callable[[str], T]],
         wrong_with: Callable[[str, Any], str],
         guard: Callable[[T], T] = lambda made: made,
+        make: Callable[[Any], Any] = lambda loaded: loaded(),
+        in_files: Callable[[], Iterable[Found[T]]] = lambda: (),
     ) -> None:
-        """Take the *group* of the entry points, and ``module:Class`` of what is built in.
+        """Take the *group* of the entry points, and of what is built in ``module:Class``, or what makes it by its name.
 
         Args:
             noun: what they are, in words.
             wrong_with: what keeps what was loaded under a name from being used, in words; empty when nothing does.
             guard: what is put around one of another package.
+            make: what makes one of what an entry point loads.
+            in_files: what files add.
         """
         self.group, self.built_in = group, built_in
-        self._noun, self._wrong_with, self._guard = noun, wrong_with, guard
+        self._noun, self._wrong_with, self._guard, self._make, self._in_files = noun, wrong_with, guard, make, in_files
         self._made: dict[str, T] = {}
+        self._origins: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> T:
         if name not in self.built_in:
             return self._added[0][name]
         if name not in self._made:
-            module, _, kind = self.built_in[name].partition(":")
-            self._made[name] = getattr(import_module(module), kind)()
+            maker = self.built_in[name]
+            if isinstance(maker, str):
+                module, _, kind = maker.partition(":")
+                self._made[name] = getattr(import_module(module), kind)()
+            else:
+                self._made[name] = maker(name)
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
@@ -78,6 +95,22 @@ class Plugins(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self.built_in) + len(self._added[0])
+
+    def origin(self, name: str) -> str:
+        """Where one is from: ``built in``, ``package NAME``, or the path of a file."""
+        return "built in" if name in self.built_in else self._origins.get(name, "")
+
+    def add(self, made: T, name: str, origin: str) -> str:
+        """Take one more for as long as the process lives.
+
+        Returns:
+            What keeps it from being used, in words; empty when nothing does.
+        """
+        if name in self.built_in:
+            return f"{name} is built in; give it another name"
+        self._added[0][name] = made
+        self._origins[name] = origin
+        return ""
 
     @property
     def broken(self) -> list[Broken]:
@@ -98,17 +131,39 @@ class Plugins(Mapping[str, T], Generic[T]):
             else:
                 try:
                     with redirect_stdout(sys.stderr):  # what it prints is no data of ours
-                        made = each.load()()
+                        made = self._make(each.load())
                         why = self._wrong_with(each.name, made)
                     if not why:
                         found[each.name] = self._guard(made)
+                        self._origins[each.name] = f"package {_package(each)}"
                 except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
-                    why = f"{type(error).__name__}: {error}"
+                    why = _reason(error)
             if why:
                 broken.append(Broken(each.name, _package(each), why))
+        self._take_files(found, broken)
         for one in broken:
             getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr, where nobody has said otherwise
         return found, broken
+
+    def _take_files(self, found: dict[str, T], broken: list[Broken]) -> None:
+        """Take what files add, but for names that are taken."""
+        for origin, make in self._in_files():
+            try:
+                made = make()
+                name = str(getattr(made, "name", ""))
+                taken = "built in" if name in self.built_in else self._origins.get(name, "")
+                why = f"the name {name} is taken: {taken}" if taken else self._wrong_with(name, made)
+                if not why:
+                    found[name], self._origins[name] = made, origin
+            except Exception as error:
+                why = _reason(error)
+            if why:
+                broken.append(Broken(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+
+
+def _reason(error: BaseException) -> str:
+    """Why something is not used, in words."""
+    return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 
 def _package(entry: EntryPoint) -> str:

@@ -19,6 +19,7 @@ import pytest
 
 from context_tui import __version__
 from context_tui.cli import COMMANDS, main
+from context_tui.policies.registry import PRESETS
 from context_tui.summarizer.reply import Summary, Usage
 from tests.formats.recordings import Recording, call, result, text, usage
 
@@ -459,7 +460,7 @@ def test_policies(run: Run) -> None:
     report = document(run("policies", "--json")[1])
     assert report["schema"] == "context-tui.policies/1"
     names = "defect-microcompact defect-compact koda-microcompact agent-sdk-prune agent-sdk-compact manual chain"
-    assert [policy["name"] for policy in report["policies"]] == names.split()
+    assert [policy["name"] for policy in report["policies"]] == [*names.split(), *PRESETS]
     for policy in report["policies"]:
         for param in policy["params"]:
             assert set(param) >= {"name", "type", "default", "min", "max", "unit", "about"} and param["about"]

@@ -357,7 +357,7 @@ def test_parameters_say_what_they_are(name: str) -> None:
     ("name", "given", "message"),
     [
         ("defect-micro", {}, "did you mean defect-microcompact"),
-        ("nonsense", {}, "available: defect-microcompact"),
+        ("quite another", {}, "available: defect-microcompact"),
         ("defect-microcompact", {"keep_recent_turn": 3}, "did you mean keep_recent_turns"),
         ("defect-microcompact", {"zzz": 3}, "available: keep_recent_turns, min_clear_tokens"),
         ("defect-microcompact", {"keep_recent_turns": "three"}, "keep_recent_turns='three'"),

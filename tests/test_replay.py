@@ -82,7 +82,8 @@ def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: re
 
 def _essence(state: RuntimeState) -> object:
     size = state.recorded.context if state.recorded else None
-    return state.at, state.believed, size, state.idle_seconds, state.has_assistant, state.window
+    counts = state.estimated, state.messages, state.results, state.reply if state.recorded else 0
+    return state.at, state.believed, size, state.idle_seconds, state.has_assistant, state.window, counts
 
 
 @fixtures

@@ -40,6 +40,7 @@ options:
   --window N            size of the context window in tokens
   --at N                start at the context before message N
   -P, --policy POLICY   the policy to start with
+  --policy-file FILE    take a policy from a TOML file, and start with it
   --theme NAME          light, dark, or a theme of Textual
   --ascii               draw with plain characters
   --no-mouse            do not capture the mouse

@@ -8,7 +8,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from context_tui.cli.options import message_number, named, opened, parse, parser, policy_and_params, spooled, tokens
+from context_tui.cli.options import (
+    add_policy_file,
+    message_number,
+    named,
+    opened,
+    parse,
+    parser,
+    policy_and_params,
+    spooled,
+    take_policy_files,
+    tokens,
+)
 from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
@@ -22,6 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument("--window", type=tokens, metavar="N")
     options.add_argument("--at", type=message_number, metavar="N")
     options.add_argument("-P", "--policy", type=named, metavar="POLICY")
+    add_policy_file(options)
     add_looks(options)
     given = parse(options, arguments)
     return open_inspector(given.sessions, given)
@@ -43,6 +55,8 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
     """
     at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
+    files = take_policy_files(getattr(given, "policy_file", ()))
+    policy = policy or next(iter(files), None)
     if policy:
         from context_tui.policies.parameters import differences, params_for  # pydantic: only where a policy is named
 

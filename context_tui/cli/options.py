@@ -53,15 +53,15 @@ def add_session(to: argparse.ArgumentParser) -> None:
 
 
 def add_policy(to: argparse.ArgumentParser) -> None:
-    """-P, -p, --idle, --ignore-trigger and --firing-only."""
+    """-P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
     to.add_argument(
         "-P",
         "--policy",
-        required=True,
         type=named,
         metavar="POLICY",
         help="the policy, or settings saved under a name; `context-tui policies` lists both",
     )
+    add_policy_file(to)
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
@@ -72,6 +72,54 @@ def add_policy(to: argparse.ArgumentParser) -> None:
         action="store_true",
         help="of a chain's policies run only those that fire, where one does",
     )
+
+
+def add_policy_file(to: argparse.ArgumentParser) -> None:
+    """--policy-file."""
+    to.add_argument(
+        "--policy-file",
+        action="append",
+        default=[],
+        type=file_named,
+        metavar="FILE",
+        help="take a policy from a TOML file, and use it where no -P names another; may be repeated",
+    )
+
+
+def policy_given(given: argparse.Namespace) -> str:
+    """The name of the policy that is asked for, which may be that of a file; those of files are there from now on.
+
+    Raises:
+        PlanError: a file holds no policy, or one of a built-in one's name, or there is neither a file nor a name.
+    """
+    from context_tui.errors import PlanError
+
+    names = take_policy_files(given.policy_file)
+    chosen: str | None = given.policy or next(iter(names), None)
+    if chosen is None:
+        raise PlanError("no policy is named; give -P POLICY or --policy-file FILE")
+    return chosen
+
+
+def take_policy_files(paths: Sequence[Path]) -> list[str]:
+    """Add the policies of these files to those there are; returns their names.
+
+    Raises:
+        PlanError: a file holds no policy, or one of a built-in one's name.
+    """
+    if not paths:
+        return []
+    from context_tui.errors import PlanError
+    from context_tui.policies.registry import POLICIES  # pydantic: only where a file is named
+    from context_tui.policy_files import read_policy
+
+    found = []
+    for path in paths:
+        policy = read_policy(path)
+        if wrong := POLICIES.add(policy, policy.name, str(path)):
+            raise PlanError(f"{path}: {wrong}")
+        found.append(policy.name)
+    return found
 
 
 def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:

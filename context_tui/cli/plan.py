@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params
+from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params, policy_given
 from context_tui.cli.output import say, table, talk, write_json
 from context_tui.compaction.next_request import Known, NextRequest, next_request
 from context_tui.compaction.plan import Plan
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def plan_of(session: Session, given: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
-    policy, values = policy_and_params(given.policy, given.param)
+    policy, values = policy_and_params(policy_given(given), given.param)
     return plan_with(
         session,
         policy,

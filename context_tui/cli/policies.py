@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import named, parse, parser
+from context_tui.cli.options import add_policy_file, named, parse, parser, take_policy_files
 from context_tui.cli.output import say, table, write_json
 from context_tui.config import Saved, read_config
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.parameters import parameters_of, setting
-from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.registry import POLICIES, PRESETS, policy_named
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -20,17 +20,21 @@ def run(arguments: Sequence[str]) -> int:
     options = parser("policies", "List the compaction policies and what their parameters mean.")
     options.add_argument("name", nargs="?", type=named, metavar="NAME", help="show only this policy")
     options.add_argument("--json", action="store_true", help="print one JSON document")
+    add_policy_file(options)
     given = parse(options, arguments)
+    take_policy_files(given.policy_file)
     chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
     saved = {} if given.name else read_config().settings
     if given.json:
-        policies = [{"name": p.name, "about": p.about, "params": params_of(p)} for p in chosen]
+        policies = [{**_known(p), "params": params_of(p)} for p in chosen]
         broken = [] if given.name else [asdict(each) for each in POLICIES.broken]
         write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken, "saved": _saved(saved)})
         return ExitCode.DONE
     for policy in chosen:
         say(policy.name)
         say(f"  {policy.about}")
+        for line in _lines(policy, limits=bool(given.name)):
+            say(f"  {line}")
         rows = [(p["name"], _shown(p["default"]), _range(p), p["unit"], p["about"]) for p in params_of(policy)]
         table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         say()
@@ -38,6 +42,34 @@ def run(arguments: Sequence[str]) -> int:
         say("saved settings")
         table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
     return ExitCode.DONE
+
+
+def _known(policy: Policy) -> dict[str, Any]:
+    """What is to be known of a policy besides its parameters."""
+    return {
+        "name": policy.name,
+        "about": policy.about,
+        "origin": _origin(policy),
+        "source": policy.source,
+        "version": policy.version,
+        "limits": list(policy.limits),
+    }
+
+
+def _origin(policy: Policy) -> str:
+    """Where a policy is from: ``built in``, ``preset``, ``package NAME``, or the path of a file."""
+    return "preset" if policy.name in PRESETS else POLICIES.origin(policy.name)
+
+
+def _lines(policy: Policy, *, limits: bool) -> Iterator[str]:
+    """Where a policy is from, of what it is the rule, and what that leaves out."""
+    origin = _origin(policy)
+    if origin != "built in":
+        yield f"from: {origin}"
+    if policy.source:
+        yield f"source: {policy.source} ({policy.version})" if policy.version else f"source: {policy.source}"
+    if limits:
+        yield from (f"limit: {limit}" for limit in policy.limits)
 
 
 def _saved(saved: Mapping[str, Saved]) -> list[dict[str, Any]]:

@@ -9,7 +9,16 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from context_tui.cli.inspect import calibration_report
-from context_tui.cli.options import named, opened, parse, parser, policy_and_params, tokens
+from context_tui.cli.options import (
+    add_policy_file,
+    named,
+    opened,
+    parse,
+    parser,
+    policy_and_params,
+    take_policy_files,
+    tokens,
+)
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
 from context_tui.lab import Lab, Settings, Study
@@ -94,10 +103,13 @@ def run(arguments: Sequence[str]) -> int:
         help="the summarizer is sent the calls' own beginning, which it reads from the cache",
     )
     options.add_argument("--json", action="store_true", help="print one JSON document")
+    add_policy_file(options)
     given = parse(options, arguments)
-    if not given.policies:
+    policies, files = given.policies or [], take_policy_files(given.policy_file)
+    policies += [(name, []) for name in files if name not in dict(policies)]
+    if not policies:
         options.error("no policy is named; give one with -P")
-    chosen = [_chosen(name, texts) for name, texts in given.policies]
+    chosen = [_chosen(name, texts) for name, texts in policies]
     session = opened(given.session, given.window)
     lab = Lab(session)
     settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix)

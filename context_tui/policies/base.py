@@ -66,6 +66,8 @@ class Policy(Protocol):
         needs_trigger: whether its plan is empty where the trigger does not fire.
         nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
         marked: whether its parameters name messages, so that they mean nothing in another session.
+        source: where its rule is described, and ``version`` of what; empty where it is a rule of nobody's runtime.
+        limits: what it cannot say of its runtime, a sentence each.
         waits_for: the flag (``MessageFlag``) of messages that make a plan change something which changed nothing before
             one of them was appended; 0 where any message may.
     """
@@ -79,6 +81,9 @@ class Policy(Protocol):
     needs_trigger: ClassVar[bool]
     nests: ClassVar[str]
     marked: ClassVar[bool]
+    source: ClassVar[str]
+    version: ClassVar[str]
+    limits: ClassVar[tuple[str, ...]]
     waits_for: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
@@ -110,6 +115,9 @@ class Policy(Protocol):
     def runs(self, params: Any) -> Sequence[str]:
         """Names of the policies that it runs, where it runs others."""
 
+    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """The policies that it is made of with their parameters, in the order in which they run; none: just itself."""
+
 
 class BasePolicy:
     """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
@@ -119,6 +127,9 @@ class BasePolicy:
     needs_trigger: ClassVar[bool] = False
     nests: ClassVar[str] = ""
     marked: ClassVar[bool] = False
+    source: ClassVar[str] = ""
+    version: ClassVar[str] = ""
+    limits: ClassVar[tuple[str, ...]] = ()
     waits_for: ClassVar[int] = 0
 
     def curve(
@@ -152,6 +163,10 @@ class BasePolicy:
     def runs(self, params: Any) -> Sequence[str]:
         """It runs no others."""
         return ()
+
+    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """It is made of no others."""
+        return []
 
 
 def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

@@ -12,11 +12,12 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Params, param
 from context_tui.policies.defect_compact import PROMPT, SUMMARY, earlier_summary_row
+from context_tui.policies.pairs import before_pairs
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import measured, once_for_messages
+from context_tui.tokens.measured import measured
 
 
 def _pairs(value: Any) -> Any:
@@ -61,7 +62,7 @@ class Manual(BasePolicy):
         marked = {message: self._blocks(context, message) for message in messages}
         rows = [self._row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
         cut = 0 if params.cut is None else self._position(context, params.cut)
-        moved = _before_pairs(context, cut)
+        moved = before_pairs(context, cut)
         unmarked = Kept(Code.NOT_MARKED, "not marked")
         pair = Kept(Code.PAIR, "the call or result of a pair that the cut would split")
         trigger = self.trigger(state, params)
@@ -101,43 +102,3 @@ def _why_nothing(marked: int | None, cut: int) -> str:
     if not cut:
         return f"nothing comes before message {marked:,}"
     return f"everything before message {marked:,} belongs to a pair that the cut would split"
-
-
-def _before_pairs(context: Context, cut: int) -> int:
-    """The latest position up to *cut* that splits no call from its result."""
-    calls = _open_calls(context)
-    while calls[cut] < cut:
-        cut = calls[cut]
-    return cut
-
-
-@once_for_messages
-def _open_calls(context: Context) -> list[int]:
-    """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
-
-    Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is
-    answered by its first result.
-    """
-    facts, use, result = context.facts, int(Kind.TOOL_USE), int(Kind.TOOL_RESULT)
-    kind, call = facts.kind, facts.call
-    events = [
-        (position, call[block], kind[block] == use)
-        for position, message in enumerate(context.order)
-        for block in context.blocks_of(message)
-        if kind[block] == use or kind[block] == result
-    ]
-    last_result = {which: position for position, which, made in events if not made}
-    open_since: dict[int, int] = {}
-    spans: list[tuple[int, int]] = []  # from a call to where it is answered, or made again
-    for position, which, made in events:
-        since = open_since.pop(which, position)
-        if since < position:
-            spans.append((since, min(position, last_result.get(which, -1))))
-        if made:
-            open_since[which] = position
-    found, covered = list(range(len(context) + 1)), 0
-    for since, until in sorted(spans):
-        for cut in range(max(since, covered) + 1, until + 1):
-            found[cut] = since
-        covered = max(covered, until)
-    return found

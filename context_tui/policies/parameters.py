@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.registry import POLICIES, policy_named
+from context_tui.policies.registry import POLICIES, SHOWN, policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number, Scale, number, parse, rungs_of, scale_of
 from context_tui.session.context import Context, once
@@ -223,8 +223,10 @@ def _tools(context: Context) -> tuple[Entry, ...]:
 
 
 def _policies(context: Context) -> tuple[Entry, ...]:
-    """The policies that another one can run: neither those that run others nor those with marks in a session."""
-    return tuple(Entry(name) for name, policy in POLICIES.items() if not policy.nests and not policy.marked)
+    """The policies that another one can run: neither those that run others nor those with marks in a session, nor the
+    presets, which are named.
+    """
+    return tuple(Entry(name) for name, policy in SHOWN.items() if not policy.nests and not policy.marked)
 
 
 _ENTRIES = {"tools": _tools, "policies": _policies}

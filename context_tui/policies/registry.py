@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from context_tui.compaction.changes import Change, Changes
@@ -19,6 +23,14 @@ from context_tui.session.limits import short
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+PRESETS = (
+    *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "anthropic-clear-tool-uses"),
+    *("anthropic-compact", "codex", "opencode-prune", "opencode-compact", "gemini-compress", "gemini-masking"),
+    *("langchain-clear", "langchain-summarize", "deepagents", "openhands-masking", "openhands-condenser"),
+    *("swe-agent-last-n", "cline", "roo-condense", "roo-truncate", "goose", "pi", "letta", "hermes", "aider"),
+)
+"""The policies that are TOML in the folder ``presets``: the rules of known runtimes, each chosen by its name."""
 
 DEFAULT, MANUAL = "defect-microcompact", "manual"
 """The policy to begin with, and the one that marks set by hand go to."""
@@ -71,6 +83,10 @@ class Guarded:
     def runs(self, params: Any) -> Sequence[str]:
         """The policies that it runs."""
         return self._safely(self._policy.runs, params)
+
+    def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
+        """What it is made of."""
+        return self._safely(self._policy.steps, params)
 
     def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
@@ -139,6 +155,41 @@ def _wrong_with_plan(plan: Plan, name: str, context: Context) -> str:
     return ""
 
 
+def _preset(name: str) -> Policy:
+    from context_tui.policy_files import preset  # the parts and TOML: for who asks for one
+
+    return preset(name)
+
+
+def _made_of(loaded: Any) -> Any:
+    """The policy that an entry point names: a class, or the text or the path of one that is TOML."""
+    made = loaded() if callable(loaded) else loaded
+    if not isinstance(made, str | PathLike):
+        return made
+    from context_tui.policy_files import policy_of, read_policy
+
+    if isinstance(made, str) and "\n" in made:
+        return policy_of(made, "its TOML")
+    return read_policy(Path(made))
+
+
+def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
+    """The policies of the folder beside the configuration file."""
+    from context_tui.config import config_path  # where the user's files are
+
+    paths: list[Path] = []
+    with suppress(OSError, RuntimeError):  # no home, or no way into the folder
+        paths = sorted(config_path().with_name("policies").glob("*.toml"))
+    for path in paths:
+        yield str(path), partial(_read, path)
+
+
+def _read(path: Path) -> Policy:
+    from context_tui.policy_files import read_policy
+
+    return read_policy(path)
+
+
 POLICIES: Plugins[Policy] = Plugins(
     "policy",
     "context_tui.policies",
@@ -150,9 +201,12 @@ POLICIES: Plugins[Policy] = Plugins(
         "agent-sdk-compact": "context_tui.policies.agent_sdk_compact:AgentSdkCompact",
         "manual": "context_tui.policies.manual:Manual",
         "chain": "context_tui.policies.chain:Chain",
+        **dict.fromkeys(PRESETS, _preset),
     },
     _wrong_with,
     lambda policy: cast(Policy, Guarded(policy)),
+    _made_of,
+    _in_files,
 )
 
 
@@ -165,14 +219,40 @@ def policy_named(name: str) -> Policy:
     if name in POLICIES:
         return POLICIES[name]
     near = get_close_matches(name, POLICIES, 1)
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(POLICIES)}"
+    others = "and presets that `context-tui policies` lists"
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(SHOWN)}, {others}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
+class Shown(Mapping[str, Policy]):
+    """Of the policies those that keys choose and that are planned side by side: all but the presets."""
+
+    def __getitem__(self, name: str) -> Policy:
+        if name in PRESETS:
+            raise KeyError(name)
+        return POLICIES[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in POLICIES if name not in PRESETS)
+
+    def __len__(self) -> int:
+        return len(POLICIES) - len(PRESETS)
+
+    def __contains__(self, name: object) -> bool:
+        return name not in PRESETS and name in POLICIES
+
+    def and_chosen(self, name: str) -> list[str]:
+        """Their names, and behind them that of a policy that was chosen and is none of them."""
+        return [*self] if name in self or name not in POLICIES else [*self, name]
+
+
+SHOWN = Shown()
+
+
 def runtimes() -> dict[str, Policy]:
-    """The runtimes whose rules there are, each with one of its policies, which says what size it believes."""
+    """The runtimes whose policies are shown, each with one of these, which says what size it believes."""
     found: dict[str, Policy] = {}
-    for policy in POLICIES.values():
+    for policy in SHOWN.values():
         if policy.runtime:
             found.setdefault(policy.runtime, policy)
     return found

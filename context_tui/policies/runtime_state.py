@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Role, Usage
 from context_tui.session.window import Window
 from context_tui.tokens.believed import believed
+from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import last_request
 
 
@@ -19,7 +20,9 @@ class RuntimeState:
     ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
     cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``firing_only`` that,
     of several policies, only those run that fire, where one does; ``rewritten`` that a policy before this one has
-    cleared something, so that ``believed`` is an estimate of what it left.
+    cleared something, so that ``believed`` is an estimate of what it left; ``estimated`` are tokens (``bytes/4``) of
+    the whole context, ``messages`` and ``results`` how many messages and tool results it has, ``reply`` tokens of the
+    reply of that last request.
     """
 
     at: int
@@ -33,6 +36,10 @@ class RuntimeState:
     forced: bool = False
     firing_only: bool = False
     rewritten: bool = False
+    estimated: int = field(kw_only=True)
+    messages: int = field(kw_only=True)
+    results: int = field(kw_only=True)
+    reply: int = field(kw_only=True)
 
     @property
     def input_tokens(self) -> int | None:
@@ -51,6 +58,12 @@ def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, 
             before, after = facts.ended[message], facts.time[context.at]
             return ((after - before) / 1000 if before >= 0 and after >= 0 else None), False
     return None, False
+
+
+def _reply(context: Context, request: int) -> int:
+    """Estimated tokens of the reply of a request (a row, or -1)."""
+    position = measured(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
+    return 0 if position is None else measured(context).tokens[position]
 
 
 def runtime_state_of(
@@ -78,4 +91,8 @@ def runtime_state_of(
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
         firing_only=firing_only,
+        estimated=measured(context).total,
+        messages=len(context),
+        results=len(measured(context).results.block),
+        reply=_reply(context, request),
     )

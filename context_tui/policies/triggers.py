@@ -38,8 +38,25 @@ def runtime_states(
             believed = sizes.believed(epoch, at, request).tokens
             idle_from = facts.ended[spoke] if spoke >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
-            window = session.window_at(at)
-            yield RuntimeState(at, believed, usage, idle, at >= length, spoke >= 0, window, facts.input_includes_cache)
+            yield RuntimeState(
+                at,
+                believed,
+                usage,
+                idle,
+                at >= length,
+                spoke >= 0,
+                session.window_at(at),
+                facts.input_includes_cache,
+                estimated=sizes.of_context(epoch, at),
+                messages=sizes.length(epoch, at),
+                results=sizes.results(epoch, at),
+                reply=sizes.between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
+            )
+
+
+def _reply(facts: Facts, request: int) -> int:
+    """The message that a request ended at, or -1."""
+    return facts.request_message[request] if request >= 0 else -1
 
 
 def _turning_points(session: Session) -> set[int]:

@@ -11,7 +11,7 @@ from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, of_body
 from context_tui.replay.recording import Event, Recording
 from context_tui.replay.result import Recorded
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Role
+from context_tui.session.facts import Kind, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.measured import measure_grown
 
@@ -52,6 +52,7 @@ class History:
         self._held: Amount = NOTHING  # of the first messages of the order,
         self._counted = 0  # so many
         self._amounts: dict[int, Amount] = {}  # of messages with other bodies
+        self._answers = (0, 0, 0)  # of a generation: results in so many messages
         self._last: Context | None = None  # what it begins with, as it stands
         undo = recorded == "ignore"
         self._skipped = recording.undone if undo else frozenset[int]()
@@ -77,6 +78,18 @@ class History:
             measure_grown(context, self._last)
         self._last = context
         return context
+
+    @property
+    def results(self) -> int:
+        """How many tool results it holds, cleared ones too."""
+        generation, counted, found = self._answers
+        if generation != self.generation:
+            counted = found = 0
+        facts, result = self.recording.facts, Kind.TOOL_RESULT
+        for message in self.order[counted:]:
+            found += sum(facts.kind[row] == result for row in facts.blocks_of(message))
+        self._answers = self.generation, len(self.order), found
+        return found
 
     def last_assistant(self) -> int:
         """The last message of the model in prompt order, or -1."""

@@ -134,9 +134,7 @@ class Walk:
     ) -> None:
         self.recording, self.policy, self.params, self.recorded = recording, policy, params, recorded
         self.summary_tokens, self.delay = summary_tokens, delay
-        steps = getattr(policy, "steps", None)
-        self.steps = [_Step(*each) for each in steps(params)] if steps else []
-        self.steps = self.steps or [_Step(policy, params)]
+        self.steps = [_Step(*each) for each in policy.steps(params)] or [_Step(policy, params)]
         self.history, self.without = History(recording, recorded), baseline(recording, recorded)
         self.call = 0
         self.sizes: list[int] = []
@@ -212,6 +210,10 @@ class Walk:
             window=recording.session.window_at(message),
             input_includes_cache=facts.input_includes_cache,
             firing_only=True,
+            estimated=history.estimate,
+            messages=len(history.order),
+            results=history.results,
+            reply=history.sums[reply + 1] - history.sums[reply] if usage is not None else 0,
         )
 
     def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> RuntimeState:
@@ -224,12 +226,18 @@ class Walk:
             self.flight is not None and self.flight.step is step
         ):  # it waits for what is being written, and looks no more
             self._land(message)
-            return replace(state, believed=self.history.estimate, rewritten=True)
+            return self._rewritten(state)
         plan = self._planned(step, state)
         if plan is None:
             return state
         self._carry_out(step, plan, trigger, state.believed, message, message)
-        return replace(state, believed=self.history.estimate, rewritten=True)
+        return self._rewritten(state)
+
+    def _rewritten(self, state: RuntimeState) -> RuntimeState:
+        """What the runtime knows when it has changed its history."""
+        history = self.history
+        left, messages = history.estimate, len(history.order)
+        return replace(state, believed=left, estimated=left, messages=messages, results=history.results, rewritten=True)
 
     def _planned(self, step: _Step, state: RuntimeState) -> Plan | None:
         """The plan of *step*, where it changes anything."""
@@ -302,7 +310,8 @@ class Walk:
         if recording.recorded[self.call] is not None:
             usage = recording.facts.requests[call.request]
             fresh = min(usage.fresh, size)
-            self.reported = call.message, Usage(fresh, size - fresh, output=usage.output)
+            told = Usage(fresh, size - fresh, output=usage.output, output_trusted=usage.output_trusted)
+            self.reported = call.message, told
         self.call += 1
 
     def _size(self, more: Amount, weights: tuple[float, ...]) -> int:

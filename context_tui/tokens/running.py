@@ -39,6 +39,11 @@ class RunningSizes:
             self._tokens.append(size if sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
         self._counts = list(accumulate(self.sent, initial=0))
+        results, answers = [0] * len(facts), Kind.TOOL_RESULT
+        for row, kind in enumerate(facts.kind):
+            if kind == answers and self.sent[facts.block_message[row]]:
+                results[facts.block_message[row]] += 1
+        self._results = list(accumulate(results, initial=0))
         self._freed = _Sums(len(facts))
         self._cleared: set[int] = set()
         self._compaction = self._drop = 0
@@ -78,6 +83,11 @@ class RunningSizes:
         """How many messages that context has."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
         return sum(self._counts[each.stop] - self._counts[each.start] for each in ranges if each)
+
+    def results(self, epoch: Epoch, at: int) -> int:
+        """How many tool results that context has, cleared ones too."""
+        ranges = (*epoch.prefix.ranges, range(epoch.start, at))
+        return sum(self._results[each.stop] - self._results[each.start] for each in ranges if each)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
         """The last message of the model in that context, in prompt order, or -1."""

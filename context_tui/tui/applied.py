@@ -11,6 +11,7 @@ from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
+from context_tui.tokens.measured import measured
 from context_tui.tui.numbers import sign
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location
@@ -18,7 +19,8 @@ from context_tui.tui.view import Applied, Location
 
 def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Location]:
     """What *plan* did where *after* came of it, and where a cursor that was at *cursor* is there."""
-    order = [each if isinstance(each, int) else -1 for each in order_after(plan)]
+    left = list(order_after(plan))
+    order = [each if isinstance(each, int) else -1 for each in left]
     place = {message: index for index, message in enumerate(order) if message >= 0}
     touched = {plan.context.facts.block_message[row] for row in plan.changes}
     marks: dict[int, str] = {}
@@ -30,6 +32,9 @@ def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Loca
     if cursor.message in place:
         index = place[cursor.message]
         return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, min(cursor.block, -1)))
+    position = measured(plan.context).position_of.get(cursor.message, -1)
+    if plan.action_at(position) == "summarise" and plan.summary in left:
+        return told, Location(left.index(plan.summary))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
     return told, Location(max(following - 1, 0))
 

@@ -29,6 +29,7 @@ def command_line(view: View) -> str:
 
 def _waits(view: View) -> bool:
     """Whether a policy waits for its trigger here: the screen plans all the same, the command only when told to."""
-    plan = view.plan
+    plan, policy = view.plan, POLICIES[view.policy]
     steps = (plan.steps or (plan,)) if plan else ()
-    return any(POLICIES[step.policy].needs_trigger and not step.trigger.fires for step in steps)
+    needing = {each.name for each, _ in policy.steps(view.model) or [(policy, None)] if each.needs_trigger}
+    return any(step.policy in needing and not step.trigger.fires for step in steps)

@@ -24,7 +24,7 @@ from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan_with
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.triggers import firing_runs, first_firing
 from context_tui.session.session import Session
@@ -181,8 +181,9 @@ def compact(session: Session, dice: random.Random, folder: Path) -> None:
     """Every policy's plan with what is said of it, carried out; and one of what they leave in one of the formats."""
     at = dice.choice([None, None, dice.randrange(len(session) + 1)])
     made: list[tuple[Plan | None, Session]] = [(None, session)]
-    for name, policy in POLICIES.items():
-        params = params_for(policy, EAGER[name] if dice.random() < 0.8 else {})
+    for name in (*SHOWN, dice.choice(PRESETS)):
+        policy = POLICIES[name]
+        params = params_for(policy, EAGER.get(name, {}) if dice.random() < 0.8 else {})
         plan = attempt(plan_with, session, policy, params, at=at, force=True)
         if plan is None:
             continue

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.session.facts import Compaction, Drop, Epoch, Explanation
 from context_tui.session.session import Session
 from context_tui.tui.context_events import ContextEvent, about, context_events_in, labels
@@ -126,7 +126,7 @@ def test_results_that_are_gone_say_how_that_is_known() -> None:
     made = eventful()
     row = made.drops[0].results[0]
     location = Location(made.facts.block_message[row], row)
-    for policy in POLICIES:
+    for policy in SHOWN:
         view = View(made, at=CLEAR, policy=policy)
         if view.plan is None or view.plan.dropped:
             continue

@@ -13,7 +13,7 @@ from textual.widgets import ContentSwitcher, Footer, Input, Static
 from textual.widgets._footer import FooterKey
 
 from context_tui.compaction.next_request import next_request
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.document import LIMIT
@@ -495,7 +495,7 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        for key in keys(POLICIES):
+        for key in keys(SHOWN):
             assert isinstance(key, Binding)
             assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
@@ -521,7 +521,7 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     for owner in (Timeline, Detail, SearchBar, FilterScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
-    bindings = keys(POLICIES)
+    bindings = keys(SHOWN)
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding

@@ -16,7 +16,7 @@ from context_tui.compaction.apply import apply, order_after
 from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import Problem
 from context_tui.tui.applied import applied
@@ -162,7 +162,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("at", [None, 24])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SHOWN)
 def test_the_command_line_gives_what_is_on_screen(
     policy: str, at: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

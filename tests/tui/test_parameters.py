@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.tui.widgets.parameters import ParameterPanel
 from tests.tui.tuning import Alone, sample
@@ -25,7 +25,7 @@ MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
 def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
     context = SESSION.context_at()
-    params, state = params_for(POLICIES[policy], values), runtime_state_of(context, SESSION.window, len(SESSION))
+    params, state = params_for(SHOWN[policy], values), runtime_state_of(context, SESSION.window, len(SESSION))
     made, trouble = None, ""
     try:
         made = plan(SESSION, policy, force=True, **values)
@@ -34,7 +34,7 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     panel.show(policy, params, context, state, made, first=first, trouble=trouble)
     points = panel.curve_values(panel.selected)
     if points:
-        panel.show_curve(panel.selected, points, POLICIES[policy].curve(context, params, state, panel.selected, points))
+        panel.show_curve(panel.selected, points, SHOWN[policy].curve(context, params, state, panel.selected, points))
 
 
 class Tuner(Alone):
@@ -243,7 +243,7 @@ async def test_arrows_of_a_chain_are_clicked() -> None:
 
 
 async def test_no_name_is_cut_in_80_columns() -> None:
-    for policy in POLICIES:
+    for policy in SHOWN:
         app = Tuner(policy)
         async with app.run_test(size=(80, 14)) as pilot:
             for control in app.panel.rows.controls:
@@ -252,7 +252,7 @@ async def test_no_name_is_cut_in_80_columns() -> None:
 
 
 @pytest.mark.parametrize("size", [(78, 7), (58, 10), (70, 10), (158, 7)])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SHOWN)
 async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
     app = Tuner(policy)
     async with app.run_test(size=size) as pilot:
@@ -283,13 +283,13 @@ async def test_no_plan_says_why() -> None:
     async with app.run_test(size=(120, 8)):
         context = SESSION.context_at()
         state = runtime_state_of(context, SESSION.window, len(SESSION))
-        params = params_for(POLICIES[MICRO], {})
+        params = params_for(SHOWN[MICRO], {})
         app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies are named")
         assert text_of(app) == "no plan: chain: no policies are named"
 
 
 async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:
-    for policy in POLICIES:
+    for policy in SHOWN:
         app = Tuner(policy)
         async with app.run_test(size=(120, 8)):
             for control in app.panel.rows.controls:
@@ -307,7 +307,7 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
         assert app.panel.curve.name_shown == "keep_recent_turns"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", SHOWN)
 async def test_ascii_is_ascii(policy: str) -> None:
     app = Tuner(policy, ascii=True)
     async with app.run_test(size=(120, 16)) as pilot:

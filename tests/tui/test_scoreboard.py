@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.tokens.believed import Believed
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
@@ -30,7 +30,7 @@ from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
-PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in POLICIES}
+PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in SHOWN}
 
 
 class Scores(Alone):
@@ -51,7 +51,7 @@ class Scores(Alone):
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
     rows = {row.policy: row for row in score_rows(PLANS.get)}
-    assert list(rows) == list(POLICIES)
+    assert list(rows) == list(SHOWN)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
     assert made and micro.request == next_request(made) and not micro.request.waits
@@ -141,12 +141,12 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
     assert policy_title(name, width) == title
-    assert all(len(policy_title(each, cells)) <= cells for each in POLICIES for cells in range(20, 130))
+    assert all(len(policy_title(each, cells)) <= cells for each in SHOWN for cells in range(20, 130))
 
 
 ROWS = st.builds(
     ScoreRow,
-    st.sampled_from(list(POLICIES)),
+    st.sampled_from(list(SHOWN)),
     st.sampled_from([True, False, None]),
     st.sampled_from(["", "at 112k"]),
     st.sampled_from(["changes nothing", "clears 9 of 29 results", "if forced: summarises 44 of 68 messages"]),
@@ -227,10 +227,40 @@ def test_snapshot_44(snap_compare: Any) -> None:
 def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Twelve policies: those there are, and copies of one under other names."""
     prune = type(POLICIES["agent-sdk-prune"])
-    for number in range(len(POLICIES), 12):
+    for number in range(len(SHOWN), 12):
         name = f"another-{number + 1}"
         monkeypatch.setitem(POLICIES._added[0], name, type("Another", (prune,), {"name": name})())
-    return list(POLICIES)
+    return list(SHOWN)
+
+
+def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
+    asked: list[str] = []
+
+    def plan_of(policy: str) -> Plan | None:
+        asked.append(policy)
+        return plan(SESSION, policy, force=True)
+
+    rows = score_rows(plan_of, chosen="codex")
+    assert [row.policy for row in rows] == asked == [*SHOWN, "codex"] and rows[-1].would.startswith("if forced")
+    assert [row.policy for row in score_rows(plan_of, chosen="chain")] == [*SHOWN]
+    assert policy_title("codex", 90).startswith(f"{len(SHOWN) + 1} codex   Codex: ")
+    limits = {row.policy: row.limit for row in score_rows(plan_of, chosen="openhands-condenser")}
+    assert limits["openhands-condenser"] == "at 80 messages"
+
+
+async def test_a_preset_is_chosen_in_the_palette() -> None:
+    running = app()
+    async with running.run_test(size=(140, 50)) as pilot:
+        await settled(pilot)
+        screen = inspector(running)
+        [choose] = [each for each in running.get_system_commands(screen) if each.title.startswith("Policy: codex")]
+        choose.callback()
+        await settled(pilot)
+        board = screen.query_one(Scoreboard)
+        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*SHOWN, "codex"]
+        await pilot.press("P")
+        await settled(pilot)
+        assert screen.view.policy == next(iter(SHOWN)) and len(board.rows) == len(SHOWN)
 
 
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
@@ -238,7 +268,7 @@ def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     columns = columns_for(rows, 80)
     lines = ["".join(text for text, _ in score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
-    bound = [binding.key for binding in keys(POLICIES) if (binding.id or "").startswith("policy-")]
+    bound = [binding.key for binding in keys(SHOWN) if (binding.id or "").startswith("policy-")]
     assert bound == list("123456789") and digits(12) == "1–9" and digits(7) == "1–7"
 
 
@@ -255,7 +285,7 @@ async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(t
         await pilot.press("down", "down", "down")
         assert screen.view.policy == "another-12"
         titles = [each.title for each in running.get_system_commands(screen) if each.title.startswith("Policy: ")]
-        assert [each.split(":")[1].strip() for each in titles][-3:] == twelve[9:]
+        assert [each.split(":")[1].strip() for each in titles][-len(PRESETS) - 3 :] == [*twelve[9:], *PRESETS]
 
 
 async def test_the_chosen_policy_is_in_sight_where_not_all_are(twelve: list[str]) -> None:

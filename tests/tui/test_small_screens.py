@@ -14,7 +14,7 @@ from textual.widgets import Button, Input
 
 import context_tui as ct
 from context_tui.errors import PlanError
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.session.session import Session
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.options import Options
@@ -167,7 +167,7 @@ def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Se
         screen_of("problems", Controller(ct.from_messages([]), Options()))
     for each in FULL_SCREENS:
         assert isinstance(screen_of(each.name, Controller(broken, Options())), Screen)
-        assert each.name in {binding.id for binding in keys(POLICIES)}
+        assert each.name in {binding.id for binding in keys(SHOWN)}
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:

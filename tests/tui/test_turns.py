@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from context_tui.compaction.next_request import size_now
 from context_tui.policies.base import Params
 from context_tui.policies.planning import plan_with
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.session.facts import Compaction, Kind, MessageFlag
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
@@ -225,7 +225,7 @@ def check_heads(rows: Rows, marker: Marker) -> list[Turn]:
 @given(recording=conversations(), data=st.data())
 def test_heads_say_what_their_rows_say(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
     made = recording.open(tmp_path)
-    at, policy = data.draw(st.none() | st.integers(0, len(made))), data.draw(st.sampled_from(sorted(POLICIES)))
+    at, policy = data.draw(st.none() | st.integers(0, len(made))), data.draw(st.sampled_from(sorted(SHOWN)))
     params = data.draw(st.sampled_from([{}, {policy: EAGER[policy]}]))
     view = View(made, at, policy, params)
     check_heads(rows_of(made), Marker(view.context, view.plan))

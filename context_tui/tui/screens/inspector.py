@@ -26,7 +26,7 @@ from context_tui.errors import Error
 from context_tui.last import Last
 from context_tui.looking import called_by
 from context_tui.policies.parameters import assignments
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui import status
@@ -111,7 +111,7 @@ class InspectorScreen(Screen[None]):
 
     def __init__(self, what: Session | SessionInfo, options: Options, drafts: Drafts | None = None) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(POLICIES)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(keys(SHOWN)), self._bindings])
         self.controller, self.options = Controller(what, options), options
         self.drafts = Drafts() if drafts is None else drafts
         self.jobs = InspectorWorkers(self, self.controller.computed)
@@ -320,7 +320,7 @@ class InspectorScreen(Screen[None]):
         view, rows, plan = self.view, self.controller.rows, self.view.plan
         self.draw_detail()
         sizes = self.controller.sizes
-        scores = score_rows(view.plan_of, view.trouble_of, sizes)
+        scores = score_rows(view.plan_of, view.trouble_of, sizes, view.policy)
         self.query_one(Scoreboard).show(scores, "" if view.applied else view.policy, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
@@ -359,7 +359,7 @@ class InspectorScreen(Screen[None]):
         fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
         text = status.notice(view, controller.points, fit, width, progress, lines)
         kept = "" if self.options.policy or self.options.settings else told(view.params)
-        hint = status.hint(digits(len(POLICIES)), demo=self.options.demo, kept=kept, width=width)
+        hint = status.hint(digits(len(SHOWN)), demo=self.options.demo, kept=kept, width=width)
         hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 
@@ -571,12 +571,13 @@ class InspectorScreen(Screen[None]):
 
     def action_next_policy(self) -> None:
         """Choose the policy after the chosen one, around the end."""
-        names = list(POLICIES)
+        names = SHOWN.and_chosen(self.view.policy)
         self.do(self.controller.choose, names[(names.index(self.view.policy) + 1) % len(names)])
 
     def commands(self) -> Iterable[SystemCommand]:
         """The policies that no digit chooses, for the command palette."""
-        for name, policy in islice(POLICIES.items(), DIGITS, None):
+        for name in (*islice(SHOWN, DIGITS, None), *PRESETS):
+            policy = POLICIES[name]
             choose = partial(self.action_policy, name)
             yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "No key", choose)
 

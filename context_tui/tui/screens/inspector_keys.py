@@ -8,7 +8,7 @@ from itertools import islice
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import SHOWN
 from context_tui.tui.screens.full_screens import FULL_SCREENS
 from context_tui.tui.widgets.scoreboard import DIGITS
 from context_tui.tui.widgets.setting_rows import SettingRows
@@ -44,7 +44,7 @@ def keys(policies: Mapping[str, Policy]) -> list[Binding]:
 
 def unknown_keys(names: Iterable[str]) -> str:
     """What to say about names of keys in the configuration file that there are not; empty where all are known."""
-    bindings = (*keys(POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
+    bindings = (*keys(SHOWN), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
     return f"[keys] in the configuration file: unknown {unknown}; the README lists the names" if unknown else ""
@@ -57,7 +57,7 @@ def digits(count: int) -> str:
 
 def policy_about(name: str, policy: Policy) -> str:
     """What choosing a policy does, for help and the command palette."""
-    return f"Plan with {name}: {policy.about.partition(': ')[2]}"
+    return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"
 
 
 def _policy_keys(policies: Mapping[str, Policy]) -> list[Binding]:

@@ -146,7 +146,14 @@ def limit_words(trigger: Trigger) -> str:
     """The limit that a trigger goes by: ``at 112k``, ``at 300 s``; nothing where it has none."""
     if trigger.threshold is None:
         return ""
-    return f"at {in_short(trigger.threshold) if trigger.unit == 'tokens' else f'{trigger.threshold:,} s'}"
+    return f"at {_counted(trigger.threshold, trigger.unit)}"
+
+
+def _counted(number: int, unit: str) -> str:
+    """A number with its unit, in short; tokens go without."""
+    if unit == "tokens":
+        return in_short(number)
+    return f"{number:,} {'s' if unit == 'seconds' else unit}"
 
 
 def would_do(plan: Plan) -> str:
@@ -164,7 +171,7 @@ def would_do(plan: Plan) -> str:
         waiting = [step for step in steps if not step.trigger.fires]
         parts = [", ".join(filter(None, (does(outcome_of(step)) for step in each))) for each in (firing, waiting)]
         return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
-    if len(steps) < len(POLICIES[plan.policy].runs(plan.params)):
+    if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
         return f"only {', '.join(step.policy for step in steps)}: {whole}"
     return whole
 
@@ -193,9 +200,8 @@ def _numbers(trigger: Trigger) -> str:
     """What a trigger goes by, in numbers."""
     if trigger.value is None or trigger.threshold is None:
         return ""
-    if trigger.unit != "tokens":
-        return f"idle {trigger.value:,} s, limit {trigger.threshold:,} s"
-    return f"has {in_short(trigger.value)}, limit {in_short(trigger.threshold)}"
+    value, limit = _counted(trigger.value, trigger.unit), _counted(trigger.threshold, trigger.unit)
+    return f"{'idle' if trigger.unit == 'seconds' else 'has'} {value}, limit {limit}"
 
 
 def spell(value: Any) -> str:

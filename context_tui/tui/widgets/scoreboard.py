@@ -1,4 +1,4 @@
-"""All policies at their settings, one row each: would it run, what would it do, what would the next request be."""
+"""Policies at their settings, one row each: would it run, what would it do, what would the next request be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import in_short, sign
 from context_tui.tui.widgets.draw import (
@@ -83,13 +83,14 @@ def score_rows(
     plan_of: Callable[[str], Plan | None],
     trouble_of: Callable[[str], str] = lambda policy: "no plan",
     sizes: Sizes | None = None,
+    chosen: str = "",
 ) -> list[ScoreRow]:
-    """A line for every policy from what *plan_of* has for its name.
+    """A line for every policy that is shown, and for the *chosen* one, from what *plan_of* has for its name.
 
     ``View.plan_of`` keeps the plans of policies that were not changed, so that a new setting costs one plan.
     """
     rows = []
-    for policy in POLICIES:
+    for policy in SHOWN.and_chosen(chosen):
         plan = plan_of(policy)
         rows.append(score_row(plan, sizes) if plan else ScoreRow(policy, trouble=trouble_of(policy)))
     return rows
@@ -210,7 +211,7 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
 
 def policy_title(name: str, width: int) -> str:
     """A policy in *width* cells: its number, its name, whose rule it is and what that does."""
-    policy, number = POLICIES[name], list(POLICIES).index(name) + 1
+    policy, number = POLICIES[name], SHOWN.and_chosen(name).index(name) + 1
     digit = f"{number} " if number <= DIGITS else ""
     whose, _, what = policy.about.partition(": ")
     forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]

@@ -1,0 +1,186 @@
+"""The plan of a rule that changes bodies: which ones, what stands there instead, and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from context_tui.compaction.changes import AlikeChanges, Change, Changes, input_body, removal
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.compaction.verdicts import Code, Kept
+from context_tui.policies.base import Params, nothing
+from context_tui.policies.parts.actions import OnlyIf, Truncate
+from context_tui.policies.parts.keeping import Limits
+from context_tui.policies.parts.rules import Rule
+from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, bodies, marker_bytes, select
+from context_tui.session.bodies import body_text
+from context_tui.session.context import Body, Context
+from context_tui.session.facts import Kind
+from context_tui.session.jsontext import utf8_len
+from context_tui.tokens.estimators import tokens_of_bytes
+from context_tui.tokens.measured import measured
+
+
+class Changed(NamedTuple):
+    """Rows of changed blocks in prompt order, the tokens that they save, and the change of each."""
+
+    rows: list[int]
+    saved: int
+    change: Callable[[int], Change]
+
+
+def changing(name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: Limits) -> Plan:
+    """What a rule that clears or truncates would do; linear in the context, and facts only."""
+    sums, turns = measured(context), rule.keep.turns
+    if turns is not None and len(sums.turn_starts) < turns:
+        few = {0: "no turn starts in this context", 1: "only one turn"}
+        have = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
+        reason = f"nothing to {rule.action}: {have}, and the last {turns:,} are kept"
+        return nothing(name, params, context, trigger, reason)
+    of: Of = rule.clear.of if rule.clear else "results"
+    marker = rule.clear.marker if rule.clear else ""
+    gain = clearing(name, marker).body.tokens if rule.clear and of == "results" else 0
+    chosen = select(context, rule.select, rule.keep, of, marker, gain, limits)
+    if rule.truncate:
+        found = _truncated(name, rule.truncate, context, chosen.chosen, chosen.tokens, chosen.size)
+    else:
+        found = _cleared(name, context, chosen.chosen, sum(chosen.tokens), of, marker)
+    if less := _too_little(rule.only_if, found, dict(zip(chosen.chosen, chosen.tokens, strict=True)), of):
+        return nothing(name, params, context, trigger, f"nothing to {rule.action}: {less}")
+    if rule.clear and rule.clear.inputs:
+        found = _with_inputs(name, context, found)
+    count = len(found.rows)
+    reason = ""
+    if not count:
+        noun = NOUNS[of]
+        none = "none of the older ones is chosen" if chosen.older else "none before what is kept"
+        exist = bool(sums.results.block) if of == "results" else True
+        reason = f"nothing to {rule.action}: {f'of the {noun} {none}' if exist else f'no {noun}'}"
+    report = {"tokens_before": sums.total, "tokens_after": sums.total - found.saved, "cleared": len(chosen.chosen)}
+    changes = _mapped(found)
+
+    def kept(position: int, block: int | None) -> Kept:
+        if rule.truncate and block is not None and block in members:
+            return Kept(Code.NOT_SHORTER, "truncating would not make it shorter")
+        return chosen.why(position, block)
+
+    members = frozenset(chosen.chosen) if rule.truncate else frozenset[int]()
+    return Plan(
+        name,
+        params,
+        context,
+        trigger,
+        changes,
+        reason=reason,
+        report=report if count else None,
+        kept=kept,
+        saved=found.saved,
+    )
+
+
+def _too_little(only_if: OnlyIf, found: Changed, tokens: Mapping[int, int], of: Of) -> str:
+    """Why what would be changed is not enough, in words; empty where it is."""
+    wanted, more = only_if.clear_at_least, only_if.clear_more_than
+    if not found.rows or (not wanted and more is None):
+        return ""
+    freed = sum(tokens[row] for row in found.rows)
+    if (wanted and freed < wanted) or (more is not None and freed <= more):
+        least = f"at least {wanted:,}" if wanted else f"more than {more:,}"
+        return f"{freed:,} tokens would be {DONE[of]}, and {least} are wanted"
+    return ""
+
+
+def _mapped(found: Changed) -> Changes:
+    alike = {id(found.change(row)) for row in found.rows[:2]}
+    if found.rows and len(alike) == 1 and isinstance(found.change, _Same):
+        return AlikeChanges(found.rows, found.change.change)
+    return Changes(found.rows, found.change)
+
+
+class _Same:
+    """The same change for every row."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def __call__(self, row: int) -> Change:
+        return self.change
+
+
+def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker: str) -> Changed:
+    """Bodies with the marker, or nothing, in their place."""
+    rows = list(rows)
+    if of == "inputs":
+        facts = context.facts
+        left = sum(tokens_of_bytes(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
+        return Changed(rows, freed - left, lambda row: Change("clear", input_body(facts, row, {}), name))
+    change = removal(name) if of == "thinking" else clearing(name, marker)
+    return Changed(rows, freed - len(rows) * change.body.tokens, _Same(change))
+
+
+def clearing(name: str, marker: str) -> Change:
+    """The marker in place of a body; the lines that went are counted when it is carried out."""
+    if LINES not in marker:
+        return Change("clear", Body.of(marker), name)
+    return Change("clear", Body(None, marker_bytes(marker)), name, lambda body: lined(marker, body_text(body)))
+
+
+def lined(marker: str, text: str) -> str:
+    """The marker with how many lines the text had."""
+    return marker.replace(LINES, f"{len(text.splitlines())}")
+
+
+def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
+    """The results, and the calls that they answer without their inputs."""
+    facts, (calls, _) = context.facts, bodies(context, "inputs", "")
+    tokens = dict(zip(calls.block, calls.tokens, strict=True))
+    answered = {facts.call[row] for row in results.rows}
+    rows = [row for row in calls.block if facts.call[row] in answered]
+    empty = _cleared(name, context, rows, sum(tokens[row] for row in rows), "inputs", "")
+    use, position = Kind.TOOL_USE, measured(context).position_of
+    both = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
+    return Changed(
+        both,
+        results.saved + empty.saved,
+        lambda row: empty.change(row) if facts.kind[row] == use else results.change(row),
+    )
+
+
+def _truncated(name: str, cut: Truncate, context: Context, rows: Any, tokens: Any, sizes: Any) -> Changed:
+    """Results that get shorter by it; nobody knows the text of those that are to be changed already."""
+    around = utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
+    size = cut.head + cut.tail + around
+    replaced, left = context.replaced, tokens_of_bytes(size)
+    found = [
+        (row, before)
+        for row, before, now in zip(rows, tokens, sizes, strict=True)
+        if now > size and (row not in replaced or replaced[row].text is not None)
+    ]
+    change = Change("truncate", Body(None, size), name, lambda content: truncated_text(cut, content))
+    return Changed([row for row, _ in found], sum(before for _, before in found) - left * len(found), _Same(change))
+
+
+def truncated_text(cut: Truncate, content: Any) -> str:
+    """A result with its middle cut out; of a character that a cut falls in, as many question marks stand as bytes."""
+    encoded = body_text(content).encode("utf-8", "surrogatepass")
+    first, last = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
+    return f"{cut.before}{_text(first)}{cut.middle}{_text(last)}{cut.after}"
+
+
+def _text(part: bytes) -> str:
+    """Bytes as text of the same length."""
+    begin, end = 0, len(part)
+    while begin < end and part[begin] & 0xC0 == 0x80:
+        begin += 1
+    whole = part[begin:]
+    for back in range(1, min(4, len(whole)) + 1):
+        lead = whole[-back]
+        if lead & 0xC0 == 0xC0:
+            need = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            if need > back:
+                end -= back
+            break
+        if lead < 0x80:
+            break
+    middle = part[begin:end].decode("utf-8", "surrogatepass")
+    return "?" * begin + middle + "?" * (len(part) - end)

@@ -1,0 +1,136 @@
+"""What a rule leaves alone: the end of a context by turns, messages or tokens, the newest results, its beginning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from math import ceil
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from context_tui.compaction.verdicts import Code
+from context_tui.policies.base import param
+from context_tui.policies.parts.part import Part
+from context_tui.session.context import Context
+from context_tui.tokens.estimators import BYTES_PER_TOKEN
+from context_tui.tokens.measured import measured
+
+
+class Protected(NamedTuple):
+    """A part of the end that is kept: from which position on, and why."""
+
+    start: int
+    code: Code
+    words: str
+
+
+class Limits(NamedTuple):
+    """What is known of the moment, in tokens: the window and whether it is a known one, and the limit of the trigger
+    (the window where it has none); and how the rule counts: bytes for a token, and tokens more for each message.
+    """
+
+    window: int
+    trigger: int
+    known: bool = True
+    bytes_per_token: float = BYTES_PER_TOKEN
+    per_message: int = 0
+
+
+class Keep(Part):
+    """What is left alone; of several limits each protects what it covers.
+
+    ``turns``, ``messages``, ``tokens``, ``share`` (of the window), ``share_of_trigger`` (of the limit at which it
+    acts), ``share_of_context`` and ``share_of_messages`` are parts of the end; ``at_least`` and ``at_most`` bound the
+    tokens that a share gives. The message that crosses a limit in tokens is kept with ``crossing``.
+    ``share_of_messages`` counts from ``from_messages`` messages on; ``unknown_window`` messages stand for ``share``
+    where the window is unknown. ``results`` and ``result_tokens`` are the newest tool results, counted among all of
+    them or, with ``count = "eligible"``, among those that could be cleared; of ``every`` so many they are cleared
+    together. ``first`` are messages at the beginning. ``user_tokens`` and ``user_messages`` are what a person typed,
+    newest first, where all else goes.
+    """
+
+    prefix: ClassVar[str] = "keep"
+
+    first: int | None = param(None, "messages at the beginning that are kept", "messages", 0, 100_000)
+    turns: int | None = param(None, "turns at the end that are kept", "turns", 1, 1_000)
+    messages: int | None = param(None, "messages at the end that are kept", "messages", 0, 100_000)
+    tokens: int | None = param(
+        None, "tokens of messages at the end that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    share: float | None = param(None, "share of the window kept at the end", "of window", 0.0, 1.0)
+    share_of_trigger: float | None = param(None, "share of the trigger's limit kept at the end", "of limit", 0.0, 1.0)
+    share_of_context: float | None = param(None, "share of the tokens kept at the end", "of tokens", 0.0, 1.0)
+    share_of_messages: float | None = param(None, "share of the messages kept at the end", "of messages", 0.0, 1.0)
+    from_messages: int = Field(default=0, ge=0, le=100_000)
+    at_least: int | None = param(None, "tokens kept at the end at least", "tokens", 0, 10_000_000, of_window=True)
+    at_most: int | None = param(None, "tokens kept at the end at most", "tokens", 0, 10_000_000, of_window=True)
+    crossing: bool = False
+    unknown_window: int | None = Field(default=None, ge=0, le=100_000)
+    results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
+    result_tokens: int | None = param(
+        None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    count: Literal["all", "eligible"] = "all"
+    every: int | None = param(None, "results that are cleared together", "results", 1, 100_000)
+    user_tokens: int | None = param(
+        None, "tokens of what was typed that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
+
+    def typed(self) -> bool:
+        """Whether what was typed is kept where all else goes."""
+        return self.user_tokens is not None or self.user_messages is not None
+
+    def ends(self, context: Context, limits: Limits) -> Iterator[Protected]:
+        """The parts of the end that are kept."""
+        sums, length = measured(context), len(context)
+        if self.turns is not None:
+            starts, turns = sums.turn_starts, self.turns
+            start = starts[-turns] if turns <= len(starts) else 0
+            yield Protected(start, Code.RECENT_TURN, f"within the last {turns:,} turns")
+        if self.messages is not None:
+            last = f"within the last {self.messages:,} messages"
+            yield Protected(max(length - self.messages, 0), Code.RECENT_MESSAGE, last)
+        if self.share_of_messages is not None and length >= self.from_messages:
+            kept = ceil(length * self.share_of_messages)
+            yield Protected(
+                length - kept, Code.RECENT_MESSAGE, f"within the last {self.share_of_messages:.0%} of messages"
+            )
+        if self.share_of_context is not None:
+            head = sums.total * (1 - self.share_of_context)
+            words = f"within the last {self.share_of_context:.0%} of the tokens"
+            yield Protected(bisect_left(sums.prefix, head - 1e-6), Code.TAIL, words)
+        if self.share is not None and self.unknown_window is not None and not limits.known:
+            last = f"within the last {self.unknown_window:,} messages, as the window is unknown"
+            yield Protected(max(length - self.unknown_window, 0), Code.RECENT_MESSAGE, last)
+        elif (budget := self.budget(limits)) is not None:
+            words = f"in the tail of about {budget:,} tokens"
+            yield Protected(self._fitting(sums.prefix, budget, limits), Code.TAIL, words)
+
+    def budget(self, limits: Limits) -> int | None:
+        """Tokens that the end may have; None where it goes by something else."""
+        if self.tokens is not None:
+            return self.tokens
+        if self.share is None and self.share_of_trigger is None:
+            return None
+        of_window = None if self.share is None else int(self.share * limits.window)
+        budget = of_window if of_window is not None else int((self.share_of_trigger or 0.0) * limits.trigger)
+        budget = max(budget, self.at_least or 0)
+        return budget if self.at_most is None else min(budget, self.at_most)
+
+    def _fitting(self, prefix: list[int], budget: int, limits: Limits) -> int:
+        """The position from which on there are at most *budget* tokens; with ``crossing`` at least so many."""
+        length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
+
+        def before(at: int) -> int:
+            """Tokens of the tail from *at* on, negative so that they ascend."""
+            return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
+
+        if self.crossing:
+            return max(bisect_right(range(length + 1), -budget, key=before) - 1, 0)
+        return bisect_left(range(length + 1), -budget, key=before)
+
+    def start(self, context: Context, limits: Limits) -> int:
+        """The first position of what is kept at the end; the context's length where nothing is."""
+        return min((each.start for each in self.ends(context, limits)), default=len(context))

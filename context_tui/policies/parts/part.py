@@ -1,0 +1,77 @@
+"""What every part is: a frozen model that refuses unknown keys, whose numbers and lists can be parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from typing import Any, ClassVar, NamedTuple, get_args
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
+
+Path = tuple[str | int, ...]
+"""Where a value stands in a part: keys, and numbers of elements of a list of parts."""
+
+
+class Part(BaseModel):
+    """A part of a rule. Fields made by ``policies.base.param`` become parameters where the file sets them.
+
+    Attributes:
+        prefix: what the names of its parameters begin with.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    prefix: ClassVar[str] = ""
+
+
+class Setting(NamedTuple):
+    """A value of a rule that can be set: the parameter's name, where the value stands, and what it may be."""
+
+    name: str
+    path: Path
+    field: FieldInfo
+    value: Any
+
+
+def settings_of(part: Part, path: Path = ()) -> Iterator[Setting]:
+    """The values that are set in a part and the parts within it, in the order of their fields."""
+    for key, field in type(part).model_fields.items():
+        value = getattr(part, key)
+        if isinstance(value, Part):
+            yield from settings_of(value, (*path, key))
+        elif isinstance(value, tuple) and value and isinstance(value[0], Part):
+            for number, each in enumerate(value):
+                yield from settings_of(each, (*path, key, number))
+        elif key in part.model_fields_set and isinstance(field.json_schema_extra, dict):
+            yield Setting("_".join(filter(None, (part.prefix, key))), (*path, key), field, value)
+
+
+def field_of(setting: Setting) -> tuple[Any, FieldInfo]:
+    """Type and field of the parameter that a value becomes; a value that is set cannot be taken away."""
+    field = copy(setting.field)
+    field.default = setting.value
+    kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
+    optional = type(None) in get_args(field.annotation)
+    return (kinds[0] if optional else field.annotation), field
+
+
+def with_values(part: Part, values: Mapping[Path, Any]) -> Part:
+    """The part with other values at these places, which are valid already."""
+    update: dict[str, Any] = {}
+    inner: dict[str, dict[Path, Any]] = {}
+    for (key, *rest), value in values.items():
+        if rest:
+            inner.setdefault(str(key), {})[tuple(rest)] = value
+        else:
+            update[str(key)] = value
+    for key, below in inner.items():
+        now = getattr(part, key)
+        update[key] = with_values(now, below) if isinstance(now, Part) else _elements(now, below)
+    return part.model_copy(update=update)
+
+
+def _elements(parts: tuple[Part, ...], values: Mapping[Path, Any]) -> tuple[Part, ...]:
+    of_each: dict[int | str, dict[Path, Any]] = {}
+    for (number, *rest), value in values.items():
+        of_each.setdefault(number, {})[tuple(rest)] = value
+    return tuple(with_values(part, of_each.get(number, {})) for number, part in enumerate(parts))

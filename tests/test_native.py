@@ -1,0 +1,77 @@
+"""A setting as the configuration of its agent: keys and values that the agent reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from context_tui.cli import main
+from context_tui.policies.native import native
+from context_tui.policies.parameters import params_for
+from context_tui.policies.registry import POLICIES
+
+
+def told(name: str, window: int = 200_000, **given: Any) -> dict[str, str]:
+    """Values by key."""
+    found = native(name, params_for(POLICIES[name], given), window)
+    assert found is not None
+    return {each.key: each.value for each in found.settings}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "key", "value"),
+    [
+        ("claude-code-auto", {}, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "92"),  # 167,000 of 180,000
+        ("claude-code-auto", {"trigger_reserve": 110_000}, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "50"),
+        ("claude-code-auto", {"trigger_reserve": 100_000}, "autoCompactWindow", "133000"),
+        ("codex", {}, "model_auto_compact_token_limit", "180000"),
+        ("codex", {"trigger_at_most": 120_000}, "model_auto_compact_token_limit", "120000"),
+        ("opencode-prune", {}, "compaction.prune", "true"),
+        ("opencode-compact", {}, "compaction.reserved", "20000"),
+        ("gemini-compress", {"trigger_share": 0.4}, "model.compressionThreshold", "0.4"),
+        ("goose", {"trigger_share": 0.7}, "GOOSE_AUTO_COMPACT_THRESHOLD", "0.7"),
+        ("pi", {"keep_tokens": 9_000}, "compaction.keepRecentTokens", "9000"),
+        ("aider", {}, "--max-chat-history-tokens", "8192"),
+        ("defect", {"microcompact_ratio": 0.5}, "microcompact_ratio", "0.5"),
+        ("defect-compact", {"threshold": 90_000}, "compact_threshold_tokens", "90000"),
+        ("agent-sdk", {"threshold_pct": 60}, "prune_threshold_pct", "60"),
+    ],
+)
+def test_the_value_is_what_the_agent_reads(name: str, given: dict[str, Any], key: str, value: str) -> None:
+    assert told(name, **given)[key] == value
+
+
+def test_what_goes_into_a_request_is_json() -> None:
+    (edit,) = json.loads(told("anthropic-clear-tool-uses", clear_at_least=9_000)["context_management.edits"])
+    assert edit == {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "input_tokens", "value": 100_000},
+        "keep": {"type": "tool_uses", "value": 3},
+        "clear_at_least": {"type": "input_tokens", "value": 9_000},
+        "clear_tool_inputs": False,
+    }
+    (processor,) = json.loads(told("swe-agent-last-n", keep_every=5)["agent.history_processors"])
+    assert processor == {"type": "last_n_observations", "n": 5, "polling": 5}
+
+
+def test_every_policy_can_be_asked_and_names_only_its_own_parameters() -> None:
+    for name, policy in POLICIES.items():
+        params = policy.Params()
+        found = native(name, params, 200_000)
+        if found is not None:
+            assert set(found.fixed) <= set(type(params).model_fields), name
+            assert found.settings or found.fixed, name
+    assert native("none", POLICIES["none"].Params(), 200_000) is None
+
+
+def test_the_command_line_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "goose", "-p", "trigger_share=0.6"]) == 0
+    out = capsys.readouterr().out
+    assert "GOOSE_AUTO_COMPACT_THRESHOLD" in out and "0.6" in out and "no setting of the agent" in out
+    assert main(["policies", "koda-microcompact", "--json"]) == 0
+    (policy,) = json.loads(capsys.readouterr().out)["policies"]
+    assert policy["native"]["settings"] == [] and "gap_seconds" in policy["native"]["fixed"]
+    assert main(["policies", "-p", "a=1"]) == 2
+    assert "name it" in capsys.readouterr().err

@@ -67,9 +67,7 @@ def _claude_code_auto(values: Values, window: int) -> Native:
     return Native(
         (
             Setting(_SHELL, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", str(share), f"{lowers}; {ignored}; {env}"),
-            Setting(
-                "~/.claude/settings.json", "autoCompactWindow", str(window), "from 2.1.311 on; a window, in tokens"
-            ),
+            Setting("~/.claude/settings.json", "autoCompactWindow", str(threshold + CLAUDE_CODE_RESERVE), newer),
         ),
         ("summary_max_tokens",),
     )

@@ -20,7 +20,7 @@ from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
 from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.extract import extract
+from context_tui.summarizer.extract import MAX_CHARS, extract
 from context_tui.summarizer.masking import mask
 from context_tui.summarizer.payload import suspected_secrets
 from context_tui.summarizer.reply import Event, Summary, Usage
@@ -41,10 +41,14 @@ KINDS = (EXTRACT, *APIS)
 
 @dataclass(frozen=True)
 class Summarizer:
-    """Who writes a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers."""
+    """Who writes a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers.
+
+    ``extract_bytes`` bounds an extract.
+    """
 
     kind: str = EXTRACT
     endpoints: tuple[Endpoint, ...] = ()
+    extract_bytes: int = MAX_CHARS
 
     @property
     def label(self) -> str:
@@ -187,7 +191,7 @@ async def write(
     """
     if not summarizer.endpoints:
         started = time.monotonic()
-        text = extract(prepared.said, prepared.previous)
+        text = extract(prepared.said, prepared.previous, summarizer.extract_bytes)
         if prepared.masked:
             text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)

@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "what a policy would do to a session",
     "apply": "apply a policy and write the result to a new file",
     "replay": "what policies would have done along a session",
+    "compare": "which facts survive in the summaries of several summarizers",
     "policies": "the policies and their parameters",
     "formats": "the session formats that can be read and written",
     "demo": "the inspector on a sample session",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -187,6 +188,18 @@ class Plan:
             role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
             made.append({"role": role, "content": with_texts(content.blocks(message), texts)})
         return made
+
+    def said_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """The blocks of :attr:`said`, each with the number of its message and its ordinal in the recording."""
+        content, context = self.context.content, self.context
+        if content is None:
+            return
+        for message in self.head_messages:
+            texts = new_texts(content, context, self.changes, message)
+            texts |= dict.fromkeys(_put_in(context.facts, message))
+            for ordinal, block in enumerate(content.blocks(message)):
+                for left in with_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
+                    yield message, ordinal, left
 
     @property
     def head_messages(self) -> list[int]:

@@ -26,17 +26,19 @@ _PLACEHOLDER = re.compile(
     r"|lorem ipsum",
     re.IGNORECASE,
 )
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+"""An address with a scheme."""
 _SUFFIXES = (
     "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
     "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
 )
-_PATH = re.compile(
+PATH = re.compile(
     r"(?<![\w/.~@-])(?:"
     rf"[\w.~@+-]{{0,100}}(?:/[\w.@+-]{{1,100}}){{1,30}}\.(?:{_SUFFIXES})|(?:~|\.{{1,2}})?(?:/[\w.@+-]{{1,100}}){{2,30}}"
     rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_SUFFIXES})"
     r")(?![\w/-])"
 )
+"""A path in prose: a file with a known ending, or an absolute place of two parts or more."""
 _PRODUCT = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are no files
 
 
@@ -70,7 +72,7 @@ def check_summary(
         max_tokens: the limit that was asked for; a reply that reached it is cut, whatever the server says.
         cut_off: how the reply ended where it is known not to be whole.
     """
-    said = _said(head_messages)
+    said = text_of(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
     return [
         _not_empty(summary),
@@ -141,7 +143,7 @@ def _no_template(summary: str, said: str) -> Check:
 
 def _known_paths(summary: str, said: str) -> Check:
     """Paths that the summary names must occur in what it stands for; a leading ``./``, ``~`` or ``/`` may differ."""
-    named = [path.rstrip(".") for path in _PATH.findall(_URL.sub(" ", summary))]
+    named = [path.rstrip(".") for path in PATH.findall(URL.sub(" ", summary))]
     found = _new((path for path in named if not _PRODUCT.fullmatch(path)), said)
     detail = f"not in the conversation: {_list(found)}" if found else "all occur in the conversation"
     return Check("known paths", not found, "warning", detail)
@@ -163,7 +165,7 @@ def _list(texts: list[str]) -> str:
     return ", ".join(islice(texts, 10)) + more
 
 
-def _said(messages: list[Message]) -> str:
+def text_of(messages: list[Message]) -> str:
     """All strings of the messages, tool arguments and results included, one after the other."""
     texts: list[str] = []
     pending: list[Any] = [block for message in reversed(messages) for block in reversed(message_blocks(message))]

@@ -46,7 +46,7 @@ def answered(messages: list[Message]) -> Iterator[Call | Failed]:
                 if block.get("is_error"):
                     yield Failed(str(call.get("name") or ""), result_text(block.get("content")))
                 elif call:
-                    yield _call(call)
+                    yield call_of(call)
 
 
 def result_text(content: Any) -> str:
@@ -57,7 +57,8 @@ def result_text(content: Any) -> str:
     return "\n".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
-def _call(block: dict[str, Any]) -> Call:
+def call_of(block: dict[str, Any]) -> Call:
+    """What a tool_use did, if it was answered and did not fail."""
     words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
     given = block.get("input")

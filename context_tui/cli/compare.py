@@ -1,0 +1,346 @@
+"""`context-tui compare`: summarizers on the same head, and which of its facts survive in each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params
+from context_tui.cli.output import counted, say, table, talk, write_json
+from context_tui.cli.plan import plan_of
+from context_tui.comparing import Comparison, Contender, Round, Run, compare, contender
+from context_tui.errors import ExitCode, PlanError
+from context_tui.session.jsontext import utf8_len
+from context_tui.session.session import Session
+from context_tui.summarizer.facts import MOST, FactKind
+from context_tui.tokens.estimators import tokens_of_bytes
+
+SHOWN = 40
+"""Lost facts that the text lists; JSON has all, and those that are kept."""
+
+WIDTH = 72
+"""Most characters of a fact in the text."""
+
+PROMPT_BYTES = 256 * 1024
+"""Largest file of a prompt."""
+
+ABOUT = """\
+Have two or more summarizers write the summary of the same head, the messages that a policy would
+drop, and show which checkable facts of it survive in each: constraints that the user stated, paths,
+error strings, identifiers and numbers, with tokens, time and cost. Nothing is written.
+"""
+
+SPECS = f"""\
+SPEC is KIND[:MODEL][@URL][,KEY=VALUE...]: what apply takes as --summarizer, --model and --base-url.
+  extract                                     rules on this machine; asks no model
+  extract,bytes=4000                          a shorter one
+  anthropic:claude-haiku-4-5                  a model; the key comes from the environment
+  openai:qwen2.5:7b@http://127.0.0.1:8080/v1  a server that speaks the API
+  openai,prompt=mine.txt                      FILE as the system prompt instead of the policy's
+Further settings of a model: max_tokens=N limits its reply, timeout=SECONDS the call. What is left out
+comes from the environment and the [summarizer] tables of the configuration file, as for apply.
+Naming a summarizer is the consent to send to it: to whom, how much and how many suspected secrets
+is printed on stderr before anything is sent.
+
+At most {MOST} facts of a kind count, those of the most weight: who has it (the user 8, the assistant 4,
+a call that changes a file 2, another call or a failure 1), then in how many messages it is.
+A path survives with as many of its last parts as tell it from the others, an identifier as a whole
+word, a number with its digits (and its unit, when short), an error or a constraint by a sentence that has
+60 % of its distinctive words (and forbids, if it forbids). Said in other words counts as lost.
+
+--repeat N compacts N times: the context is cut at N points, the same estimated tokens apart, each
+before a message of the assistant, the last one at --at or the end; each time the summary so far is a part of
+what is summarised. The facts are those of the first head. In brackets: how many of those kept are also in
+messages behind it, so that they may not have been remembered.
+Exit code 3: an endpoint failed; what the others made is shown.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Compare summarizers on one session."""
+    options = parser("compare", ABOUT)
+    options.formatter_class = argparse.RawDescriptionHelpFormatter
+    options.epilog = SPECS
+    add_session(options)
+    add_policy(options)
+    policy = next(each for each in options._actions if each.dest == "policy")
+    policy.required, policy.default = False, "defect-compact"
+    policy.help = f"{policy.help} (default: defect-compact)"
+    options.add_argument(
+        "--summarizer",
+        dest="summarizers",
+        action="append",
+        type=_contender,
+        metavar="SPEC",
+        help="who writes a summary, as below; give it twice or more",
+    )
+    options.add_argument(
+        "--repeat",
+        type=_rounds,
+        default=1,
+        metavar="N",
+        help="compact N times, one summary upon the other (default: 1)",
+    )
+    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
+    given = parse(options, arguments)
+    if len(given.summarizers or ()) < 2:
+        options.error("compare needs two summarizers; name each with --summarizer")
+    if given.repeat > 1 and policy_and_params(given.policy)[0].marked:
+        options.error(f"{given.policy} cuts where it is told, once; leave --repeat out")
+
+    session = opened(given.session, given.window)
+    at = given.at
+
+    def plan_at(of: Session, point: int) -> Any:
+        return plan_of(of, argparse.Namespace(**{**vars(given), "at": point}))
+
+    found = compare(
+        session,
+        plan_at,
+        given.summarizers,
+        at=at,
+        rounds=given.repeat,
+        mask_secrets=given.mask_secrets,
+        read=_read,
+        tell=talk,
+    )
+    if given.json:
+        write_json(report_of(session, found))
+    elif found.runs:
+        show(session, found)
+    if not found.runs:
+        talk(found.plan.reason)
+    for made in found.runs:
+        for each in made.rounds:
+            if each.error:
+                talk(f"{made.name}: {each.error}")
+    if found.interrupted:
+        talk("interrupted; what had come until then is shown")
+        return ExitCode.INTERRUPTED
+    return ExitCode.ENDPOINT if any(each.failed for each in found.runs) else ExitCode.DONE
+
+
+def _contender(text: str) -> Contender:
+    try:
+        return contender(text)
+    except PlanError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _rounds(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of compactions; give a whole number") from None
+
+
+def _read(path: str) -> str:
+    """The text of a prompt's file.
+
+    Raises:
+        PlanError: it cannot be read, or is empty, too large or no text.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(PROMPT_BYTES + 1)
+        text = data.decode()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise PlanError(f"{path}: the prompt cannot be read ({why}); name a text file") from None
+    if not text.strip() or len(data) > PROMPT_BYTES:
+        raise PlanError(f"{path}: a prompt is 1 to {PROMPT_BYTES:,} bytes of text; name another file")
+    return text
+
+
+# JSON
+
+
+def report_of(session: Session, found: Comparison) -> dict[str, Any]:
+    """The comparison as JSON-ready data (schema ``context-tui.compare/1``).
+
+    ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (where nothing would change; then there are
+    neither facts nor summarizers), ``points`` (messages before which a compaction happens),
+    ``head {messages, first, last, tokens, estimator}``, ``facts_per_kind`` (the cap), ``interrupted``,
+    ``facts [{kind, text, message, block, voice, messages, quote, looked_for, need, shown}]`` (``shown``: whether what a
+    model is sent has it; a policy may cut results first), and
+    ``summarizers [{name, spec, kind, model, host, rounds}]`` with, for each round,
+    ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
+    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
+    again}]}``. Facts of a
+    round stand in the order of ``facts``; ``again``: whether a message behind the first head has it too. Tokens
+    ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
+    ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
+    number of tokens is unknown; ``price {date, source}`` is where that is from.
+    """
+    plan, head = found.plan, found.plan.head_messages
+    return {
+        "schema": "context-tui.compare/1",
+        "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
+        "policy": plan.policy,
+        "params": plan.params.model_dump(mode="json"),
+        "reason": plan.reason or None,
+        "points": list(found.points),
+        "head": {
+            "messages": len(head),
+            "first": head[0] if head else None,
+            "last": head[-1] if head else None,
+            "tokens": found.tokens,
+            "estimator": "bytes/4",
+        },
+        "facts_per_kind": MOST,
+        "interrupted": found.interrupted,
+        "facts": [
+            {
+                "kind": fact.kind.value,
+                "text": fact.text,
+                "message": fact.message,
+                "block": fact.block,
+                "voice": fact.voice.value,
+                "messages": fact.messages,
+                "quote": fact.quote,
+                "looked_for": list(fact.parts),
+                "need": fact.need,
+                "shown": shown,
+            }
+            for fact, shown in zip(found.facts, found.shown, strict=True)
+        ],
+        "summarizers": [_run_report(found, made) for made in found.runs],
+    }
+
+
+def _run_report(found: Comparison, made: Run) -> dict[str, Any]:
+    endpoint = made.summarizer.endpoints[0] if made.summarizer.endpoints else None
+    return {
+        "name": made.name,
+        "spec": made.contender.spec,
+        "kind": made.contender.kind,
+        "model": endpoint.model if endpoint else None,
+        "host": endpoint.host if endpoint else None,
+        "rounds": [_round_report(found, each, again) for each, again in zip(made.rounds, found.again, strict=False)],
+    }
+
+
+def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict[str, Any]:
+    summary = made.summary
+    usage = summary.usage if summary and summary.model else None
+    return {
+        "at": made.at,
+        "head_messages": made.head_messages,
+        "request_tokens": made.request_tokens,
+        "error": made.error or None,
+        "skipped": made.skipped or None,
+        "model": (summary.model or None) if summary else None,
+        "text": summary.text if summary else None,
+        "seconds": round(summary.seconds, 3) if summary else None,
+        "cost": round(made.cost.usd, 6) if made.cost else None,
+        "price": {"date": made.cost.date, "source": made.cost.source} if made.cost and made.cost.date else None,
+        "tokens": {
+            "estimated": estimated(made),
+            "output": usage.output_tokens if usage else None,
+            "input": (usage.context_tokens or None) if usage else None,
+        },
+        "stop_reason": (summary.stop_reason or None) if summary else None,
+        "checks": [
+            {"name": each.name, "ok": each.ok, "severity": each.severity, "detail": each.detail} for each in made.checks
+        ],
+        "kept": {kind.value: kept_of(found, made, kind) for kind in FactKind} if summary else None,
+        "facts": [
+            {"kept": each.kept, "evidence": each.evidence, "again": too}
+            for each, too in zip(made.survivals, again, strict=False)
+        ],
+    }
+
+
+def estimated(made: Round) -> int | None:
+    """Estimated tokens of a summary (bytes/4); None where there is none."""
+    return tokens_of_bytes(utf8_len(made.summary.text)) if made.summary else None
+
+
+def kept_of(found: Comparison, made: Round, kind: FactKind) -> int:
+    """How many facts of a kind survive in a round."""
+    return sum(each.kept for fact, each in zip(found.facts, made.survivals, strict=False) if fact.kind is kind)
+
+
+# Text
+
+
+def show(session: Session, found: Comparison) -> None:
+    """The comparison as text."""
+    plan = found.plan
+    head = len(plan.head_messages)
+    before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
+    say(f"{session.info.path}   {plan.policy} before {before}")
+    say(f"head: {counted(head, 'message')}, estimated {found.tokens:,} tokens, {counted(len(found.facts), 'fact')}")
+    for made in found.runs:
+        say(f"{made.name} is {made.summarizer.label} ({made.contender.spec})")
+    names = [made.name for made in found.runs]
+    table("facts of the head that survive", ("kind", "facts", "shown to a model", *names), _kinds(found))
+    heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
+    table("summaries", heads, [_summary_row(made) for made in found.runs if made.rounds])
+    if dates := {each.cost.date for made in found.runs for each in made.rounds if each.cost and each.cost.date}:
+        say(f"  cost by the list price of the model that answered, as of {min(dates)}")
+    if len(found.points) > 1:
+        table(
+            f"of the {len(found.facts):,} facts of the first head, after each compaction",
+            ("compaction", "before message", *names),
+            [_decay_row(found, place) for place in range(len(found.points))],
+        )
+    _show_lost(found, names)
+    for made in found.runs:
+        for place, each in enumerate(made.rounds):
+            if each.skipped:
+                say(f"{made.name}, compaction {place + 1}: {each.skipped}")
+
+
+def _kinds(found: Comparison) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    firsts = [made.rounds[0] if made.rounds else None for made in found.runs]
+    for kind in FactKind:
+        of = [shown for fact, shown in zip(found.facts, found.shown, strict=True) if fact.kind is kind]
+        rows.append((kind.value, len(of), sum(of), *(_kept(found, each, kind) for each in firsts)))
+    total = [each.kept if each and each.summary else "failed" for each in firsts]
+    return [*rows, ("all", len(found.facts), sum(found.shown), *total)]
+
+
+def _kept(found: Comparison, made: Round | None, kind: FactKind) -> object:
+    return kept_of(found, made, kind) if made and made.summary else "failed"
+
+
+def _summary_row(made: Run) -> tuple[object, ...]:
+    first = made.rounds[0]
+    summary = first.summary
+    if summary is None:
+        return made.name, "failed", "", "", "", ""
+    reported = summary.usage.output_tokens if summary.model else ""
+    cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
+    failed = ", ".join(each.name for each in first.checks if not each.ok)
+    return made.name, estimated(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
+
+
+def _decay_row(found: Comparison, place: int) -> tuple[object, ...]:
+    cells: list[object] = []
+    for made in found.runs:
+        each = made.rounds[place] if place < len(made.rounds) else None
+        if each is None or each.summary is None:
+            cells.append("skipped" if each and each.skipped else "failed" if each else "")
+            continue
+        again = sum(kept.kept and too for kept, too in zip(each.survivals, found.again[place], strict=True))
+        cells.append(f"{each.kept:,} ({again:,})")
+    return (place + 1, found.points[place], *cells)
+
+
+def _show_lost(found: Comparison, names: Sequence[str]) -> None:
+    """Facts that not all of the first summaries have."""
+    firsts = [made.rounds[0].survivals if made.rounds else () for made in found.runs]
+    rows = []
+    for place, fact in enumerate(found.facts):
+        cells = [("kept" if each[place].kept else "lost") if each else "" for each in firsts]
+        if "lost" in cells:
+            text = fact.text if len(fact.text) <= WIDTH else fact.text[: WIDTH - 1] + "…"
+            rows.append((fact.kind.value, fact.message, fact.voice.value, text, *cells))
+    table("lost facts", ("kind", "message", "by", "fact", *names), rows[:SHOWN])
+    if len(rows) > SHOWN:
+        say(f"  {len(rows) - SHOWN:,} more; --json lists all, each with its evidence")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import AlikeChanges, Change, Changes, input_body, removal
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import Code, Kept
+from context_tui.compaction.verdicts import PAST, Code, Kept
 from context_tui.policies.base import Params, nothing
 from context_tui.policies.parts.actions import OnlyIf, Truncate
 from context_tui.policies.parts.keeping import Limits
@@ -22,11 +22,22 @@ from context_tui.tokens.measured import measured
 
 
 class Changed(NamedTuple):
-    """Rows of changed blocks in prompt order, the tokens that they save, and the change of each."""
+    """Rows of changed blocks in prompt order, the tokens that they save, and the change of all of them, or of each."""
 
     rows: list[int]
     saved: int
-    change: Callable[[int], Change]
+    change: Change | Callable[[int], Change]
+
+    def of(self, row: int) -> Change:
+        """The change of a block."""
+        return self.change if isinstance(self.change, Change) else self.change(row)
+
+    @property
+    def changes(self) -> Changes:
+        """The changes by block row."""
+        if isinstance(self.change, Change):
+            return AlikeChanges(self.rows, self.change)
+        return Changes(self.rows, self.change)
 
 
 def changing(name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: Limits) -> Plan:
@@ -49,33 +60,20 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
         return nothing(name, params, context, trigger, f"nothing to {rule.action}: {less}")
     if rule.clear and rule.clear.inputs:
         found = _with_inputs(name, context, found)
-    count = len(found.rows)
-    reason = ""
-    if not count:
-        noun = NOUNS[of]
-        none = "none of the older ones is chosen" if chosen.older else "none before what is kept"
-        exist = bool(sums.results.block) if of == "results" else True
-        reason = f"nothing to {rule.action}: {f'of the {noun} {none}' if exist else f'no {noun}'}"
-    report = {"tokens_before": sums.total, "tokens_after": sums.total - found.saved, "cleared": len(chosen.chosen)}
-    changes = _mapped(found)
+    not_shorter = frozenset(chosen.chosen) if rule.truncate else frozenset[int]()
 
     def kept(position: int, block: int | None) -> Kept:
-        if rule.truncate and block is not None and block in members:
+        if block in not_shorter:
             return Kept(Code.NOT_SHORTER, "truncating would not make it shorter")
         return chosen.why(position, block)
 
-    members = frozenset(chosen.chosen) if rule.truncate else frozenset[int]()
-    return Plan(
-        name,
-        params,
-        context,
-        trigger,
-        changes,
-        reason=reason,
-        report=report if count else None,
-        kept=kept,
-        saved=found.saved,
-    )
+    if not found.rows:
+        older = "none of the older ones is chosen" if chosen.older else "there are none before what is kept"
+        reason = f"nothing to {rule.action}: of the {NOUNS[of]} {older}"
+        return Plan(name, params, context, trigger, reason=reason, kept=kept, saved=0)
+    left, count = sums.total - found.saved, len(found.rows if rule.truncate else chosen.chosen)
+    report = {"tokens_before": sums.total, "tokens_after": left, PAST[rule.action]: count}
+    return Plan(name, params, context, trigger, found.changes, report=report, kept=kept, saved=found.saved)
 
 
 def _too_little(only_if: OnlyIf, found: Changed, tokens: Mapping[int, int], of: Of) -> str:
@@ -90,23 +88,6 @@ def _too_little(only_if: OnlyIf, found: Changed, tokens: Mapping[int, int], of: 
     return ""
 
 
-def _mapped(found: Changed) -> Changes:
-    alike = {id(found.change(row)) for row in found.rows[:2]}
-    if found.rows and len(alike) == 1 and isinstance(found.change, _Same):
-        return AlikeChanges(found.rows, found.change.change)
-    return Changes(found.rows, found.change)
-
-
-class _Same:
-    """The same change for every row."""
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-
-    def __call__(self, row: int) -> Change:
-        return self.change
-
-
 def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker: str) -> Changed:
     """Bodies with the marker, or nothing, in their place."""
     rows = list(rows)
@@ -115,7 +96,7 @@ def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker:
         left = sum(tokens_of_bytes(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
         return Changed(rows, freed - left, lambda row: Change("clear", input_body(facts, row, {}), name))
     change = removal(name) if of == "thinking" else clearing(name, marker)
-    return Changed(rows, freed - len(rows) * change.body.tokens, _Same(change))
+    return Changed(rows, freed - len(rows) * change.body.tokens, change)
 
 
 def clearing(name: str, marker: str) -> Change:
@@ -142,7 +123,7 @@ def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
     return Changed(
         both,
         results.saved + empty.saved,
-        lambda row: empty.change(row) if facts.kind[row] == use else results.change(row),
+        lambda row: empty.of(row) if facts.kind[row] == use else results.of(row),
     )
 
 
@@ -157,7 +138,7 @@ def _truncated(name: str, cut: Truncate, context: Context, rows: Any, tokens: An
         if now > size and (row not in replaced or replaced[row].text is not None)
     ]
     change = Change("truncate", Body(None, size), name, lambda content: truncated_text(cut, content))
-    return Changed([row for row, _ in found], sum(before for _, before in found) - left * len(found), _Same(change))
+    return Changed([row for row, _ in found], sum(before for _, before in found) - left * len(found), change)
 
 
 def truncated_text(cut: Truncate, content: Any) -> str:

@@ -135,7 +135,9 @@ def _nearest(context: Context, start: int, kind: Place, move: str, first: int) -
     if kind == "turn":
         turns = measured(context).turn_starts
         at = bisect_left(turns, start) if move == "forward" else bisect_right(turns, start) - 1
-        return turns[at] if 0 <= at < len(turns) and turns[at] > first else None
+        nearest = turns[at:] if move == "forward" else reversed(turns[: at + 1])
+        calls = open_calls(context)  # what was typed may stand between a call and its result
+        return next((turn for turn in nearest if turn > first and calls[turn] == turn), None)
     fits = _FITS[kind](context)
     if move == "forward":
         return next((at for at in range(start, length) if fits(at)), None)

@@ -157,7 +157,8 @@ def select(context: Context, rule: Select, keep: Keep, of: Of, marker: str, gain
     beyond = len(chosen)
     if rule.until:
         chosen = _until(found, chosen, rule.until, gain)
-    freed = frozenset(found.block[number] for number in chosen) if len(chosen) < beyond else None
+    enough = len(chosen) < beyond
+    behind = frozenset(found.block[:low]) if rule.stop_at else frozenset[int]()
 
     def why(position: int, block: int | None) -> Kept:
         for each in ends:
@@ -169,13 +170,11 @@ def select(context: Context, rule: Select, keep: Keep, of: Of, marker: str, gain
             return Kept(Code.NOT_A_RESULT, f"only {NOUNS[of]} {'is' if of == 'thinking' else 'are'} {DONE[of]}")
         if is_marked(context, block, of, marker):
             return Kept(Code.ALREADY_CLEARED, "already cleared")
-        if low and position <= found.position[low - 1] and position >= first:
-            at = next((number for number in range(low) if found.block[number] == block), low)
-            if at < low:
-                return Kept(Code.KEPT, f"before {' or '.join(_STOPS[stop] for stop in rule.stop_at)}")
+        if block in behind:
+            return Kept(Code.KEPT, f"before {' or '.join(_STOPS[stop] for stop in rule.stop_at)}")
         if wrong := _unfit(context, rule, block):
             return wrong
-        if freed is not None:
+        if enough:
             return Kept(Code.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
         if keep.results is not None:
             return Kept(Code.RECENT_RESULT, f"within the last {keep.results:,} results")

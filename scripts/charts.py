@@ -8,7 +8,7 @@ from html import escape
 from math import floor, log10
 
 WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 76, 190, 40, 56
+LEFT, RIGHT, TOP, BOTTOM = 96, 190, 40, 56
 COLOURS = ("#1f77b4", "#d95f02", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000")
 TEXT = 'font-family="sans-serif" font-size="12" fill="#222"'
 

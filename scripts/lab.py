@@ -24,6 +24,7 @@ from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
 from context_tui.lab import Lab, Settings  # noqa: E402
 from context_tui.policies.parameters import params_for  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
+from context_tui.replay.backtest import Backtested, explaining  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
@@ -120,10 +121,10 @@ def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Su
 
 def frontier(sums: Sequence[Sums]) -> list[Sums]:
     """Those that no other beats in both money and regret, by what they save."""
-    ordered = sorted(sums, key=lambda each: (-each.cheaper, each.regret))
+    ordered = sorted(sums, key=lambda each: (-each.cheaper, each.tokens_used))
     found: list[Sums] = []
     for each in ordered:
-        if not found or each.regret < found[-1].regret:
+        if not found or each.tokens_used < found[-1].tokens_used:
             found.append(each)
     return found
 
@@ -239,10 +240,12 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
     hits = testable = 0
+    every: list[Backtested] = []
     for named in labs:
         for back in backtests(named.lab.recording):
             if back.tested[0].kind != "full":
                 continue
+            every += back.tested
             for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
                 testable += each.testable
                 hits += fitted.hit
@@ -253,7 +256,15 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
                     f"| {named.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
                     f"| {each.why} |"
                 )
-    return [*lines, "", f"{hits} of {testable} testable full compactions within one call of where they came.", ""]
+    best = explaining(every)
+    common = ""
+    if best is not None:
+        common = (
+            f" One threshold for all sessions, above {best.above:,} up to {best.most:,}, explains {best.explains} of "
+            f"{best.of}. Where a session has one compaction, its own threshold always explains that."
+        )
+    told = f"{hits} of {testable} testable full compactions came within one call of where the policy fires (*fitted*)."
+    return [*lines, "", told + common, ""]
 
 
 def _off(by: int | None, *, testable: bool) -> str:
@@ -342,7 +353,7 @@ def _sums_row(sums: Sums, before: str = "") -> str:
         f"{sums.dropped:,}",
         f"{sums.used:,}",
         f"{sums.tokens_dropped:,}",
-        f"{sums.regret:.1%}",
+        f"{sums.tokens_used:,} ({sums.regret:.0%})",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -351,18 +362,18 @@ def _money_and_regret(title: str, series: Sequence[Series]) -> str:
     points = [point for each in series for point in each.points]
     low, high = min((x for x, _ in points), default=0.0), max((x for x, _ in points), default=0.1)
     x = Axis("share of the cost that is saved", min(low, 0.0), high * 1.05, percent=True)
-    most = max((y for _, y in points), default=0.1) * 1.1 or 0.1
-    return chart(title, x, Axis("share of dropped tokens used later", 0.0, most, percent=True), series)
+    most = max((y for _, y in points), default=1.0) * 1.1 or 1.0
+    return chart(title, x, Axis("dropped tokens that were used later", 0.0, most), series)
 
 
 def _policies_chart(policies: Sequence[Sums]) -> str:
     shown = [each for each in policies if each.firings]
-    return _money_and_regret("Policies", [Series(each.name, [(each.cheaper, each.regret)]) for each in shown])
+    return _money_and_regret("Policies", [Series(each.name, [(each.cheaper, each.tokens_used)]) for each in shown])
 
 
 def _settings_chart(settings: Sequence[Sums]) -> str:
-    every = Series("a setting", [(each.cheaper, each.regret) for each in settings])
-    best = Series("beaten by none", sorted((each.cheaper, each.regret) for each in frontier(settings)), line=True)
+    every = Series("a setting", [(each.cheaper, each.tokens_used) for each in settings])
+    best = Series("beaten by none", sorted((each.cheaper, each.tokens_used) for each in frontier(settings)), line=True)
     return _money_and_regret("Settings of defect-microcompact", [every, best])
 
 

@@ -312,6 +312,12 @@ def test_what_is_summarised(rule: str, kept: list[int] | None) -> None:
     assert asked == [number for number in range(10) if number not in kept or "user_messages" in rule]
 
 
+def test_nothing_is_summarised_while_a_call_is_open() -> None:
+    chosen, session = policy("[rules.only_if]\nno_open_call = true\n[rules.summarise]"), told(typed(), used("x"))
+    opened, answered = (plan_with(session, chosen, chosen.Params(), at=at) for at in (2, 3))
+    assert not opened.changed and "call without a result" in opened.reason and answered.messages_dropped == 3
+
+
 def test_what_was_dropped_is_noted() -> None:
     session, note = conversation([40] * 6), '{role = "user", text = "{messages} are gone", at = "end"}'
     plan = planned(session, policy(f"[rules.keep]\nmessages = 2\n[rules.drop]\nnotes = [{note}]"))

@@ -232,6 +232,14 @@ def test_which_results_are_cleared(rule: str, changed: list[int]) -> None:
     assert not planned(after, chosen).changed or "until" in rule
 
 
+def test_a_result_without_a_call_can_be_left_alone() -> None:
+    orphan = {"role": "user", "content": [result("nobodys", "x" * 400)]}
+    session = told([orphan], used("y" * 400), typed())
+    marker = '[rules.clear]\nmarker = "[x]"'
+    assert cleared(policy(marker), session) == [0, 2]
+    assert cleared(policy(f"[rules.select]\npaired = true\n{marker}"), session) == [2]
+
+
 def test_what_is_older_than_so_many_seconds(tmp_path: Path) -> None:
     recording = Recording()
     for minute in range(4):

@@ -232,6 +232,14 @@ def test_which_results_are_cleared(rule: str, changed: list[int]) -> None:
     assert not planned(after, chosen).changed or "until" in rule
 
 
+def test_a_result_without_a_call_can_be_left_alone() -> None:
+    orphan = {"role": "user", "content": [result("nobodys", "x" * 400)]}
+    session = told([orphan], used("y" * 400), typed())
+    marker = '[rules.clear]\nmarker = "[x]"'
+    assert cleared(policy(marker), session) == [0, 2]
+    assert cleared(policy(f"[rules.select]\npaired = true\n{marker}"), session) == [2]
+
+
 def test_what_is_older_than_so_many_seconds(tmp_path: Path) -> None:
     recording = Recording()
     for minute in range(4):
@@ -310,6 +318,12 @@ def test_what_is_summarised(rule: str, kept: list[int] | None) -> None:
     assert len(left) == len(kept) + 1 and all(verdict.reason for *_, verdict in plan.verdicts())
     asked = plan.head_messages
     assert asked == [number for number in range(10) if number not in kept or "user_messages" in rule]
+
+
+def test_nothing_is_summarised_while_a_call_is_open() -> None:
+    chosen, session = policy("[rules.only_if]\nno_open_call = true\n[rules.summarise]"), told(typed(), used("x"))
+    opened, answered = (plan_with(session, chosen, chosen.Params(), at=at) for at in (2, 3))
+    assert not opened.changed and "call without a result" in opened.reason and answered.messages_dropped == 3
 
 
 def test_what_was_dropped_is_noted() -> None:

@@ -155,16 +155,18 @@ class Recording:
             return [size or 0 for size in self.recorded]
         held, upto, events, found = NOTHING, 0, iter(self.events), list[int]()
         cleared: dict[int, Body] = {}
+        owner, begun, start = self.facts.block_message, frozenset[int](), 0
         event, row = next(events, None), -1
         for call, size in zip(self.calls, self.recorded, strict=True):
             while event is not None and event.at <= call.message:
                 held, upto = plus(held, self._appended(upto, event.at)), event.at
                 if event.order is not None:
-                    held = self.content_of(event.order, cleared)
-                new = {row: body for row, body in event.cleared.items() if row not in cleared}
+                    held, begun, start = self.content_of(event.order, cleared), frozenset(event.order), event.start
+                there = (row for row in event.cleared if start <= owner[row] < upto or owner[row] in begun)
+                new = {row: event.cleared[row] for row in there if row not in cleared}
                 held = minus(held, total(of_block(self.facts, row) for row in new))
                 held = plus(held, total(of_body(self.facts, row, body) for row, body in new.items()))
-                cleared.update(new)
+                cleared.update(event.cleared)
                 event = next(events, None)
             held, upto = plus(held, self._appended(upto, call.message)), call.message
             row = call.request if call.request >= 0 else row

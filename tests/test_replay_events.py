@@ -66,6 +66,19 @@ def test_a_summary_that_is_being_written_outlives_a_compaction_that_is_undone(tm
     ] == [2]
 
 
+def test_what_is_cleared_just_before_the_context_begins_anew_saves_nothing(tmp_path: Path) -> None:
+    """The runtime looks as a person's message comes, and that message begins the next context."""
+    made = growing(4)
+    made.clear()
+    made.user("something else")
+    made.assistant(text("done"), use=usage(0, read=11_000))
+    session = made.open(tmp_path)
+    replayed = replay(session, "koda-microcompact", gap_seconds=0, keep_recent=0)
+    last = replayed.firings[-1]
+    assert last.call == len(replayed.calls) - 1 and last.cleared
+    assert last.before == last.after == replayed.sizes[-1] == 11_000
+
+
 # -- results that went silently
 
 

@@ -179,8 +179,12 @@ class Walk:
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.more
             happened = self.history.take(event)
-            if happened and event.order is not None:
+            begun = happened and event.order is not None
+            if begun:
                 self.flight = None
+                for change in self.changes:  # no call has the context that they changed
+                    change.before = change.after = self.history.more
+                continue
             moved = minus(self.history.more, before)
             for change in self.changes[-1:] if happened else self.changes:
                 change.after = plus(change.after, moved)

@@ -13,7 +13,7 @@ from context_tui.price.priced import Priced, price
 from context_tui.price.recorded import Recorded as RecordedCalls
 from context_tui.price.recorded import recorded_calls
 from context_tui.regret.bound import Bound, bound
-from context_tui.regret.cases import Case, Regret, regret
+from context_tui.regret.cases import Regret, regret
 from context_tui.regret.index import Uses, index_of
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Recorded, Replay
@@ -31,13 +31,25 @@ class Study(NamedTuple):
 
     def cases_of(self, firing: Firing) -> list[int]:
         """The numbers of the regret's cases whose content went with this firing."""
-        return [number for number, case in enumerate(self.regret.cases) if self._took(firing, case)]
+        return next(cases for each, cases in zip(self.replay.firings, self.by_firing(), strict=True) if each is firing)
 
-    def _took(self, firing: Firing, case: Case) -> bool:
-        if case.dropped != firing.message:
-            return False
-        same = [each for each in self.replay.firings if each.message == firing.message]
-        return len(same) == 1 or case.row in _rows(firing)
+    def by_firing(self) -> list[list[int]]:
+        """By firing, the numbers of the regret's cases whose content went with it; each case is of one firing."""
+        found: list[list[int]] = [[] for _ in self.replay.firings]
+        at_message: dict[int, list[int]] = {}
+        for number, firing in enumerate(self.replay.firings):
+            at_message.setdefault(firing.message, []).append(number)
+        rows: dict[int, frozenset[int]] = {}
+        for number, case in enumerate(self.regret.cases):
+            took, *later = at_message[case.dropped]
+            for each in [took, *later] if later else ():
+                if each not in rows:
+                    rows[each] = _rows(self.replay.firings[each])
+                if case.row in rows[each]:
+                    took = each
+                    break
+            found[took].append(number)
+        return found
 
 
 def _rows(firing: Firing) -> frozenset[int]:

@@ -218,8 +218,8 @@ def policy_report(study: Study) -> dict[str, Any]:
         "context": list(made.sizes),
         "without": list(made.baseline),
         "firings": [
-            {**firing_report(firing), "price": asdict(cost), "regrets": study.cases_of(firing)}
-            for firing, cost in zip(made.firings, priced.firings, strict=True)
+            {**firing_report(firing), "price": asdict(cost), "regrets": cases}
+            for firing, cost, cases in zip(made.firings, priced.firings, study.by_firing(), strict=True)
         ],
         "totals": {
             **made.totals._asdict(),

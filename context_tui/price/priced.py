@@ -292,7 +292,7 @@ def _calls(replay: Replay, recorded: Recorded) -> list[Sent]:
             )
             if last is not None:
                 call = call._replace(floor=last.floor, blocks=1, anywhere=last.anywhere)
-        grew = not number or replay.baseline[number] >= replay.baseline[number - 1]
+        grew = number > 0 and replay.baseline[number] >= replay.baseline[number - 1]
         if replay.recorded == "ignore" and grew and call.kept < NOTHING_CHANGED:
             call = call._replace(kept=NOTHING_CHANGED, seen=None)
         lives = call.lives or lives

@@ -98,8 +98,12 @@ class History:
 
     # What the recording did
 
-    def take(self, event: Event) -> None:
-        """Let what the recording did to its own context happen, or not happen, and grow up to there."""
+    def take(self, event: Event) -> bool:
+        """Let what the recording did to its own context happen, or not happen, and grow up to there.
+
+        Returns:
+            Whether it happened.
+        """
         self.grow(event.at)
         kept = self.recorded == "keep" or not event.compaction
         if event.order is not None:
@@ -108,6 +112,7 @@ class History:
             self._clear(event, row, body, kept)
         if kept and event.rewrote:
             self.floor = max(self.floor, event.at)
+        return kept
 
     def _begin_epoch(self, event: Event, kept: bool) -> None:
         recording, order = self.recording, list(event.order or ())
@@ -192,7 +197,7 @@ class History:
         recording = self.recording
         there = set(self.order)
         made = [
-            recording.inserted(each, summary_tokens) if isinstance(each, Insert) else each
+            recording.inserted(each, summary_tokens, there) if isinstance(each, Insert) else each
             for each in order_after(plan)
             if isinstance(each, Insert) or each in there
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -44,7 +44,8 @@ class Event(NamedTuple):
     ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
     first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
     ``rewrote`` says that a runtime forgets sizes that were reported before it; ``compaction`` that all this can be
-    undone: what went is in the file, and no person wanted it to go.
+    undone: what went is in the file, and no person wanted it to go. A ``silent`` one shows only in the size of the call
+    whose reply is ``at``: a runtime that looks before that call still has what went.
     """
 
     at: int
@@ -53,6 +54,7 @@ class Event(NamedTuple):
     cleared: Mapping[int, Body] = {}
     rewrote: bool = False
     compaction: bool = False
+    silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Recording:
         self.content = _SummaryContent(session.content, {})
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
-        self._inserted: dict[tuple[Insert, int], int] = {}
+        self._inserted: dict[tuple[Insert, int], list[int]] = {}
         by_model = {each.model: weights(each.factors) for each in self.calibrations}
         usual = next(iter(by_model.values()), weights(None))
         self._weights = [by_model.get(facts.models[row] if row >= 0 else "", usual) for row in facts.request_model]
@@ -201,16 +203,19 @@ class Recording:
             self.amount_with(message, replaced) if message in changed else self.amount(message) for message in order
         )
 
-    def inserted(self, insert: Insert, summary_tokens: int) -> int:
-        """The number of a message for *insert*, with a summary of so many estimated tokens where it holds one."""
-        known = self._inserted.get((insert, summary_tokens))
+    def inserted(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
+        """The number of a message for *insert* that is none of those *there*, with a summary of so many estimated
+        tokens where it holds one.
+        """
+        made = self._inserted.setdefault((insert, summary_tokens), [])
+        known = next((number for number in made if number not in there), None)
         if known is None:
             text = insert.text("." * summary_tokens * BYTES_PER_TOKEN if insert.summary else "")
             role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
             flags = MessageFlag.SUMMARY if insert.summary else 0
             known = self.facts.add_message(role, flags)
             self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.summary)
-            self._inserted[insert, summary_tokens] = known
+            made.append(known)
             self.content.texts[known] = insert.text("(the summary is not written)" if insert.summary else "")
         return known
 
@@ -230,7 +235,7 @@ def _events(session: Session) -> list[Event]:
             cleared = dict.fromkeys(sorted(compaction.cleared), STUBS["recorded"])
             found.append(Event(compaction.message, cleared=cleared, rewrote=True, compaction=True))
     for drop in session.drops:
-        if drop.results and drop.message + 1 <= length:
+        if drop.results and drop.message < length:
             cleared = dict.fromkeys(drop.results, STUBS["inferred"])
-            found.append(Event(drop.message + 1, cleared=cleared, compaction=True))
-    return sorted(found, key=lambda event: (event.at, event.order is None))
+            found.append(Event(drop.message, cleared=cleared, compaction=True, silent=True))
+    return sorted(found, key=lambda event: (event.at, event.silent, event.order is None))

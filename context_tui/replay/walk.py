@@ -8,6 +8,7 @@ by the calibrated size of each kind of content.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.replay.amounts import NOTHING, TEXT, Amount, minus, one, tokens_of
+from context_tui.replay.amounts import NOTHING, TEXT, Amount, minus, one, plus, tokens_of
 from context_tui.replay.history import History
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Call, Cut, Firing, Recorded, Replay
@@ -136,6 +137,7 @@ class Walk:
         self.summary_tokens, self.delay = summary_tokens, delay
         self.steps = [_Step(*each) for each in policy.steps(params)] or [_Step(policy, params)]
         self.history, self.without = History(recording, recorded), baseline(recording, recorded)
+        self.events = deque(recording.events)
         self.call = 0
         self.sizes: list[int] = []
         self.kept: list[int] = []
@@ -146,19 +148,15 @@ class Walk:
         self.empty: dict[str, tuple[int, int]] = {}  # by policy: generation and length of a history it left alone
 
     def run(self, checkpoint: Callable[[], object]) -> Replay:
-        recording, events = self.recording, iter(self.recording.events)
-        event = next(events, None)
+        recording = self.recording
         for message, phases in recording.looks:
-            while event is not None and event.at <= message:
-                self.history.take(event)
-                if event.order is not None:
-                    self.flight = None
-                event = next(events, None)
+            self._happen(message)
             self.history.grow(message)
             if self.policy.phases & phases:
                 self._look(message, phases)
             if self.call < len(recording.calls) and recording.calls[self.call].message == message:
                 checkpoint()
+                self._happen(message, silent=True)
                 self._send(recording.calls[self.call])
         history = self.history
         return Replay(
@@ -175,6 +173,23 @@ class Walk:
             history.recorded_gone,
             [window.tokens for window in recording.windows],
         )
+
+    def _happen(self, message: int, *, silent: bool = False) -> None:
+        """Let happen what the recording did up to *message*, also *silent* where the call is made."""
+        while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
+            event, before = self.events.popleft(), self.history.more
+            happened = self.history.take(event)
+            begun = happened and event.order is not None
+            if begun:
+                self.flight = None
+                for change in self.changes:  # no call has the context that they changed
+                    change.before = change.after = self.history.more
+                continue
+            moved = minus(self.history.more, before)
+            for change in self.changes[-1:] if happened else self.changes:
+                change.after = plus(change.after, moved)
+                if not happened:
+                    change.before = plus(change.before, moved)
 
     # Looking
 

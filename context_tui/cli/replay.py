@@ -382,7 +382,7 @@ def _show_firings(study: Study) -> None:
         for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
     ]
     heads = ("message", "before", "after", "what", "pays after", "calls left", f"costs ({priced.table.unit})", "why")
-    table(f"firings of {label(made)}", heads, rows)
+    table(f"firings of {label(made)} (each against the run without it, up to the next)", heads, rows)
     if len(made.firings) > SHOWN:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
     for each in advice(priced):

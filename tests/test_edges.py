@@ -185,6 +185,8 @@ def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> 
         "policies": ["policies"],
         "formats": ["formats", "--json"],
         "demo": ["demo"],
+        "replay": ["replay", session, "-P", "defect-microcompact"],
+        "compare": ["compare", session, "--at", 8, "--summarizer", "extract", "--summarizer", "extract,bytes=900"],
         "version": ["--version"],
         "help": ["inspect", "--help"],
     }

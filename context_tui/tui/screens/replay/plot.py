@@ -24,7 +24,8 @@ BEHIND = frozenset((" ", SHADE, RULE, TRACE))
 FIRES, BEGINS, FALLS, OVER = "▲", "│", "▾", "!"
 SIGNS = {FIRES: "fires", BEGINS: "recorded compaction", FALLS: "recorded clearing or drop", OVER: "over the window"}
 """What stands below a chart."""
-BODY = "$primary-muted"
+BODY = "$primary 60%"
+"""The ground of a chart: calmer than the lines of a small one."""
 NEAR = 0.4
 """The part of the window up to which a chart leaves it out, as it would be flat."""
 

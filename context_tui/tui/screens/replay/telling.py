@@ -18,7 +18,7 @@ from context_tui.tui.context_events import labels
 from context_tui.tui.numbers import in_short, percent, signed
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
 from context_tui.tui.screens.replay.measured import Measured
-from context_tui.tui.screens.replay.plot import BEGINS, FALLS, FIRES, OVER, SHADE, TRACE
+from context_tui.tui.screens.replay.plot import BEGINS, BODY, FALLS, FIRES, OVER, SHADE, TRACE
 from context_tui.tui.text import line, plural
 from context_tui.tui.widgets.draw import (
     BAD,
@@ -85,7 +85,7 @@ def legend(signs: Sequence[str], traced: bool, width: int) -> list[Run]:
         OVER: ("over the window", "over"),
     }
     there = [sign for sign in words if sign in ("█", SHADE, TRACE) or sign in signs]
-    styles = {"█": HUE, FIRES: f"{BOLD} {WARN}", OVER: f"{BOLD} {BAD}"}
+    styles = {"█": BODY, FIRES: f"{BOLD} {WARN}", OVER: f"{BOLD} {BAD}"}
     forms = [[(sign, words[sign][form]) for sign in there] for form in (0, 1)]
     found = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
     runs: list[Run] = [("tokens ", MUTED)]

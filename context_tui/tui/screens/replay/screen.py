@@ -37,12 +37,14 @@ from context_tui.tui.screens.replay.firings import FiringsScreen
 from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, measure
 from context_tui.tui.threads import Job, start_work
-from context_tui.tui.widgets.draw import MUTED, Run
+from context_tui.tui.widgets.draw import MUTED, Run, content
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 PATIENCE = 0.25
 """Seconds after which a replay that nobody waits for any more is given up; one that is faster is shown on the way."""
+AT_ONCE = 0.03
+"""Seconds for which a replay goes on without giving the screen its turn: most are done by then, and waited for."""
 TELLS = 0.2
 """Seconds between two words about how far a slow replay is."""
 ABOUT, MOST_BELOW = 2, 12
@@ -94,6 +96,8 @@ class ReplayScreen(Screen[Command | None]):
         self._preparing = False
         self._begun = 0.0
         self._share = 0.0
+        self._fits: object = None
+        self._legend: list[Run] = []
 
     # What is seen
 
@@ -121,8 +125,10 @@ class ReplayScreen(Screen[Command | None]):
             return Charts([[]] * (height // 2) + [[(why + share, MUTED)]])
         charts = charts_of(comparison, self.zoom, width, height)
         signs, traced = sorted(charts.signs), charts.traced
-        title = telling.legend(signs, traced, width - 4)
-        self.query_one(ChartsView).border_title = Content.assemble(*title)
+        legend = telling.legend(signs, traced, width - 4)
+        if legend != self._legend:
+            self._legend = legend
+            self.query_one(ChartsView).border_title = content(legend, self.controller.options.ascii)
         return charts
 
     def _words(self, width: int, height: int) -> list[list[Run]]:
@@ -154,21 +160,25 @@ class ReplayScreen(Screen[Command | None]):
     def draw(self) -> None:
         """Draw everything, and have computed what is missing."""
         self._draw_settings()
+        self.query_one("#replay-header").refresh()
         self.draw_results()
         self._compute()
 
     def draw_results(self) -> None:
-        """Draw all but the settings."""
-        for pane in self.query(Drawn):
-            pane.refresh(layout=isinstance(pane, TableView))
+        """Draw what a replay changes."""
+        self.query_one(TableView).refresh()
+        self.draw_cursor()
         self._fit()
 
     def _fit(self) -> None:
         """Give the table the lines that it needs, and where the settings are beside it, those that either needs."""
         lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
-        self.query_one(TableView).styles.height = None if wide else lines
         settings = len(self.query_one(SettingRows).controls) + ABOUT
-        self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, MOST_BELOW) if wide else None
+        fits = wide, lines, settings
+        if fits != self._fits:
+            self._fits = fits
+            self.query_one(TableView).styles.height = None if wide else lines
+            self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, MOST_BELOW) if wide else None
 
     def draw_cursor(self) -> None:
         """Draw what depends on the cursor."""
@@ -212,18 +222,20 @@ class ReplayScreen(Screen[Command | None]):
         self.post_message(Prepared(recording))
 
     def _replay(self, wanted: Wanted, job: Job) -> None:
-        comparison, told, done = self.comparison, time.monotonic(), 0
-        recording = comparison.recording
+        comparison, begun, done = self.comparison, time.monotonic(), 0
+        told, recording = begun, comparison.recording
         if recording is None:
             return
 
         def checkpoint() -> None:
             nonlocal told, done
             done += 1
-            if time.monotonic() - told > TELLS:
-                told = time.monotonic()
+            now = time.monotonic()
+            if now - told > TELLS:
+                told = now
                 self.post_message(Progress(done / len(recording.calls)))
-            job.checkpoint()
+            if now - begun > AT_ONCE:
+                job.checkpoint()
 
         policy, setting = POLICIES[wanted.setting.policy], wanted.setting
         with comparison.turn:
@@ -347,7 +359,8 @@ class ReplayScreen(Screen[Command | None]):
 
     def _set(self, name: str, value: Any) -> None:
         self.comparison.set(self.comparison.lane.policy, name, value)
-        self.draw()
+        self._draw_settings()
+        self._compute()  # the rest is drawn when it is known
 
     def action_value(self, step: int) -> None:
         """Change the selected parameter by steps."""

@@ -33,7 +33,7 @@ class FullScreen:
 
 
 FULL_SCREENS = [
-    FullScreen("replay", "l", "along", "Replay policies along the run: sizes, firings, what was saved", shown=True),
+    FullScreen("replay", "l", "along the run", "Replay the policy along the run, beside others", shown=True),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
     FullScreen(
         "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"

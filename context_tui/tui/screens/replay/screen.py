@@ -37,7 +37,7 @@ from context_tui.tui.screens.replay.firings import FiringsScreen
 from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, measure
 from context_tui.tui.threads import Job, start_work
-from context_tui.tui.widgets.draw import MUTED, Run, content
+from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.setting_rows import SettingRows
 
@@ -98,6 +98,7 @@ class ReplayScreen(Screen[Command | None]):
         self._share = 0.0
         self._fits: object = None
         self._legend: list[Run] = []
+        self._later: list[Callable[[], object]] = []
 
     # What is seen
 
@@ -120,9 +121,11 @@ class ReplayScreen(Screen[Command | None]):
 
     def _charts(self, width: int, height: int) -> Charts:
         comparison = self.comparison
-        if why := telling.nothing(comparison):
+        why, remedy = telling.nothing(comparison)
+        if why:
             share = f" {percent(self._share)}" if self._share and comparison.recording else ""
-            return Charts([[]] * (height // 2) + [[(why + share, MUTED)]])
+            told = [(short_words(why + share, width), ""), (remedy, MUTED)]
+            return Charts([*([[]] * (height // 2 - 1)), *([run] for run in told)])
         charts = charts_of(comparison, self.zoom, width, height)
         signs, traced = sorted(charts.signs), charts.traced
         legend = telling.legend(signs, traced, width - 4)
@@ -133,7 +136,7 @@ class ReplayScreen(Screen[Command | None]):
 
     def _words(self, width: int, height: int) -> list[list[Run]]:
         comparison = self.comparison
-        if telling.nothing(comparison):
+        if telling.nothing(comparison)[0]:
             return []
         found = [telling.call_line(comparison, width)]
         firings = comparison.firings_at(comparison.call)
@@ -260,6 +263,7 @@ class ReplayScreen(Screen[Command | None]):
         self._at_work = None
         if self.comparison.take(event.wanted, event.answer):
             self.draw_results()
+        self._go_on()
         self._compute()
 
     @on(Progress)
@@ -286,21 +290,40 @@ class ReplayScreen(Screen[Command | None]):
 
     # The cursor
 
+    def _once_known(self, act: Callable[[], object]) -> None:
+        """Do something with the selected policy's replay: now, or as soon as it is there."""
+        if self.comparison.replay is not None:
+            act()
+        elif not self.comparison.lane.trouble and (self.comparison.recording is None or self.comparison.calls):
+            self._later.append(act)
+
+    def _go_on(self) -> None:
+        """Do what waited for the selected policy's replay."""
+        if self.comparison.replay is not None or self.comparison.lane.trouble:
+            later, self._later = self._later, []
+            for act in later:
+                self._once_known(act)
+
     def action_move(self, calls: int) -> None:
         """Move the cursor by so many calls."""
-        self.comparison.move(calls)
-        self.draw_cursor()
+        self._once_known(partial(self._to, self.comparison.move, calls))
 
     def action_go(self, call: int) -> None:
         """Go to the first call, or to the last (-1)."""
-        self.comparison.go(call if call >= 0 else self.comparison.calls)
+        self._once_known(lambda: self._to(self.comparison.go, call if call >= 0 else self.comparison.calls))
+
+    def _to(self, move: Callable[[int], object], number: int) -> None:
+        move(number)
         self.draw_cursor()
 
     def action_firing(self, step: int) -> None:
         """Go to the next or previous firing."""
+        self._once_known(partial(self._to_firing, step))
+
+    def _to_firing(self, step: int) -> None:
         if self.comparison.to_firing(step):
             self.draw_cursor()
-        elif self.comparison.replay is not None:
+        else:
             self.say(f"{self.comparison.lane.policy} never fires along this recording")
 
     def action_zoom(self, step: int) -> None:
@@ -408,8 +431,7 @@ class ReplayScreen(Screen[Command | None]):
 
     def action_inspect(self) -> None:
         """Plan in the inspector for the call under the cursor, with this policy and its settings."""
-        if (point := self.comparison.point) is not None:
-            self._close(point)
+        self._once_known(lambda: self._close(self.comparison.point))
 
     def action_back(self) -> None:
         """Back to the inspector, with the selected policy and its settings."""

@@ -38,6 +38,8 @@ from context_tui.tui.widgets.draw import (
 
 LARGEST = 5
 """How many of the largest items of a firing are told."""
+ROOMY = 72
+"""Cells from which on there is room for whole words about a call."""
 NAME = 36
 """Cells for the name of a policy with its settings, before which numbers are told in short."""
 SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
@@ -127,7 +129,8 @@ def call_line(comparison: Comparison, width: int) -> list[Run]:
         under, without = made.sizes[call], made.baseline[call]
         if comparison.recorded == "ignore" and without != size:
             parts.append((5, (f"without a policy {without:,}", "")))
-        parts.append((8, (f"under the policy {under:,}", f"{BOLD} {HUE}")))
+        words = "under the policy" if width >= ROOMY else "policy"
+        parts.append((8, (f"{words} {under:,}", f"{BOLD} {HUE}")))
         less = without - under
         share = f" ({percent(abs(less) / without)})" if without and less else ""
         parts.append((6, (f"{signed(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
@@ -336,16 +339,16 @@ def _cells(texts: Sequence[str], widths: Sequence[int], style: str) -> list[Run]
 # What there is instead
 
 
-def nothing(comparison: Comparison) -> str:
-    """Why there is no chart, in words; empty where there is one."""
+def nothing(comparison: Comparison) -> tuple[str, str]:
+    """Why there is no chart, and what to do about it, in words; empty where there is one."""
     if comparison.recording is None:
-        return "Preparing the recording…"
+        return "Preparing the recording…", ""
     if not comparison.calls:
-        return "No call to a model in this session: there is nothing to replay"
+        return "No call to a model in this session: there is nothing to replay", "esc goes back"
     lane = comparison.lane
     if lane.trouble:
-        return f"{lane.trouble}; choose another policy with a digit, or a adds one"
-    return "" if lane.made else f"Replaying {lane.policy}…"
+        return lane.trouble, "a digit chooses another policy, a adds one"
+    return ("", "") if lane.made else (f"Replaying {lane.policy}…", "")
 
 
 def limits(width: int) -> str:

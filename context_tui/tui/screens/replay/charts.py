@@ -103,7 +103,7 @@ def charts_of(comparison: Comparison, zoom: int, width: int, height: int) -> Cha
     """The charts in *height* lines, the last of them the axis."""
     drawn = {number: saw for number, lane in enumerate(comparison.lanes) if (saw := sawtooth(comparison, lane))}
     recording = comparison.recording
-    if comparison.selected not in drawn or recording is None or width <= GUTTER or height < 3:
+    if comparison.selected not in drawn or recording is None or not recording.calls or width <= GUTTER or height < 3:
         return Charts([])
     cursor = comparison.call
     scale = scale_of([*drawn.values()], width, zoomed(comparison.calls, cursor, zoom))

@@ -119,7 +119,7 @@ def chart(saw: Sawtooth, scale: Scale, height: int, cursor: int = -1) -> list[li
     _trace(canvas, saw, scale, rows)
     for value, name in _rules(saw, scale):
         _rule(canvas, tops, _line_of(value, scale, rows), in_short(value), name)
-    for x in here:
+    for x in here[:1]:
         for y in range(tops[x]):
             if canvas.glyph(GUTTER + x, y) in BEHIND:
                 canvas.write(GUTTER + x, y, "│", f"{BOLD} {WARN}")

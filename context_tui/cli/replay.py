@@ -31,7 +31,7 @@ from context_tui.price.priced import FiringPrice, Priced
 from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
-from context_tui.replay.result import Firing, Replay
+from context_tui.replay.result import Firing
 from context_tui.replay.walk import SUMMARY_DELAY
 from context_tui.replay.words import LIMITS, label, what
 from context_tui.session.session import Session

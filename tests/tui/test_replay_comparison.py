@@ -10,6 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError
+from context_tui.lab import Lab
 from context_tui.policies.registry import POLICIES
 from context_tui.replay.recording import Recording
 from context_tui.replay.walk import replay
@@ -19,7 +20,7 @@ from context_tui.tui.screens.replay import telling
 from context_tui.tui.screens.replay.charts import charts_of
 from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
 from context_tui.tui.screens.replay.firings import parts
-from context_tui.tui.screens.replay.measured import Measured, measure
+from context_tui.tui.screens.replay.measured import Measured, measure, shared, studied
 from context_tui.tui.view import View
 from tests.tui.inspecting import conversation
 from tests.tui.tuning import sample
@@ -238,13 +239,72 @@ def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
     assert made.lane.made is not None and made.replay is not None
     head, first, second, last = text(telling.table(made, 120, 4))
     sums = made.lane.made.totals
-    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "over", "window"]
+    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "regrets", "over"]
     count = str(len(made.replay.firings))
     assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
-    assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", last.split()[-1]]
+    assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
     assert last.split()[:3] == ["as", "recorded", "–"]
-    small = text(telling.table(made, 60, 4))
-    assert all(len(line) <= 60 for line in small) and small[1].split()[-1] == first.split()[-1]
+    small = text(telling.table(made, 58, 4))
+    assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
+    assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "regrets"], "what the chart shows goes"
+
+
+def test_prices_and_regrets_follow_the_replays() -> None:
+    made = compared("defect-microcompact", "defect-microcompact", "defect-compact")
+    assert made.recording is not None and made.unstudied() is None, "not before what they share is known"
+    made.shared = shared(made.recording)
+    order = list[str]()
+    while (wanted := made.unstudied()) is not None:
+        assert wanted.made is not None
+        order.append(wanted.setting.policy)
+        assert made.take(wanted, studied(wanted.made, made.shared))
+    assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
+    assert made.lane.made is not None and made.lane.made.study is not None
+    study, lab = made.lane.made.study, Lab(made.session)
+    again = lab.study(POLICIES["defect-microcompact"], made.lane.params)
+    assert study.priced.cost == pytest.approx(again.priced.cost)
+    assert (study.regret.used_later, study.regret.dropped) == (again.regret.used_later, again.regret.dropped)
+    row = text(telling.table(made, 140, 5))[1]
+    assert f"${study.priced.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
+    whole = "\n".join(part.text for part in parts(made))
+    assert "without the policy" in whole and "regrets: " in whole
+    assert made.to_firing(1)
+    [firing] = made.firings_at(made.call)
+    lines = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    assert any(line.startswith("  price") and " regret" in line for line in lines)
+    late = Wanted(made.lane, made.setting_of(made.lane), made.lane.params, made.lane.made)
+    made.set("defect-microcompact", "microcompact_ratio", 0.4)
+    finish(made)
+    assert not made.take(late, studied(late.made, made.shared)) if late.made else False, "of an earlier replay"
+
+
+def test_a_regret_is_told_with_its_evidence() -> None:
+    body = "".join(f"rare_identifier_{number} = compute_{number * 7}(4711)\n" for number in range(300))
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "src/one.py"}}
+    talk: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": body}]},
+        {"role": "assistant", "content": "Seen."},
+        *conversation(4),
+        {"role": "user", "content": "Again"},
+        {"role": "assistant", "content": [{**call, "id": "b"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": body}]},
+        {"role": "assistant", "content": "Seen."},
+    ]
+    made = compared(session=ct.from_messages(talk).with_window(10_000), keep_recent_turns=1)
+    assert made.recording is not None
+    made.shared = shared(made.recording)
+    wanted = made.unstudied()
+    assert wanted is not None and wanted.made is not None
+    made.take(wanted, studied(wanted.made, made.shared))
+    assert made.replay is not None
+    told = [
+        line
+        for firing in made.replay.firings
+        for line in text(list(telling.firing_lines(made, firing, 100, lambda message, row: "")))
+    ]
+    assert any("used later #2" in line and "(re-fetch)" in line for line in told), told
 
 
 def test_the_selected_policy_is_in_sight_in_a_small_table() -> None:
@@ -269,7 +329,7 @@ def test_the_list_of_firings_has_them_all() -> None:
     assert made.replay is not None
     whole = "\n".join(part.text for part in parts(made))
     assert whole.count("  before #") == len(made.replay.firings) > 0
-    assert "by hand" in whole and "does not show what an agent" in whole
+    assert "by hand" in whole and "does not show what an\nagent" in whole
 
 
 @pytest.mark.parametrize("width", [20, 58, 78, 118, 198])

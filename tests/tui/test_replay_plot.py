@@ -93,7 +93,8 @@ def test_a_window_far_above_is_left_out_of_the_scale() -> None:
 
 def test_the_cursor_is_a_line_that_breaks_no_word() -> None:
     lines = drawn(SAW, 60, 12, cursor=0)
-    assert [line[0] for line in lines[:-2]] == ["│"] * 9, "from the top down to the blocks"
+    assert [line[0] for line in lines[:-3]] == ["│"] * 9, "from the top down to the blocks"
+    assert height_of(drawn(SAW, 5, 11, cursor=6), 3) == 2, "the call under it, and not the largest beside that"
     lines = drawn(SAW, 60, 12, cursor=1)
     assert any("window" in line for line in lines), "but not through a word"
     assert drawn(SAW, 10, 6, cursor=1)[-1][1] == "┴"

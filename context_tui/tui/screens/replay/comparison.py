@@ -23,7 +23,7 @@ from context_tui.replay.words import policy_label
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.tui.context_events import ContextEvent, context_events_in
-from context_tui.tui.screens.replay.measured import Measured
+from context_tui.tui.screens.replay.measured import Measured, Shared
 from context_tui.tui.view import View
 
 MOST = 12
@@ -84,11 +84,12 @@ class Lane:
 
 
 class Wanted(NamedTuple):
-    """A replay that is to be computed, for a lane."""
+    """A replay that is to be computed, for a lane; or of one that was ``made``, its price and its regret."""
 
     lane: Lane
     setting: Setting
     params: Params
+    made: Measured | None = None
 
 
 class Comparison:
@@ -99,6 +100,7 @@ class Comparison:
         recorded: what becomes of the compactions that the recording holds.
         recording: what all replays share; None until it is prepared.
         call: the number of the call that the cursor is on.
+        shared: what prices and regrets share; None until it is known.
         turn: held by the thread that replays: replays of one recording put their summaries into the same facts.
     """
 
@@ -109,6 +111,7 @@ class Comparison:
         self.lanes, self.selected, self.call = [Lane(view)], 0, 0
         self.recorded: Recorded = "keep"
         self.recording: Recording | None = None
+        self.shared: Shared | None = None
         self.turn = Lock()
         self._events: dict[int, list[ContextEvent]] | None = None
         self._firings: tuple[Replay, list[int]] | None = None
@@ -125,6 +128,7 @@ class Comparison:
         self.lane.view = view
         if same:
             self.recording, self.turn, self.call = before.recording, before.turn, before.call
+            self.shared = before.shared
 
     # What is known
 
@@ -185,12 +189,27 @@ class Comparison:
                 lane.made, lane.trouble, lane.made_for = None, str(error), setting
         return None
 
+    def unstudied(self) -> Wanted | None:
+        """Whose price and regret to compute next, once no replay is wanted; None where all are known or none can be."""
+        for lane in (self.lane, *self.lanes):
+            made = lane.made
+            if self.shared is None or made is None or made.study is not None or self._is_wanted(lane):
+                continue
+            same = (each.made for each in self.lanes if each.made_for == lane.made_for)
+            twin = next((each for each in same if each is not None and each.study is not None), None)
+            if twin is None:
+                return Wanted(lane, self.setting_of(lane), made.replay.params, made)
+            lane.made = twin
+        return None
+
     def take(self, wanted: Wanted, answer: Measured | str) -> bool:
         """Take what was computed, or why it was not; False where nobody needs it any more.
 
         One for earlier settings is shown until the next is there: it moves while a value is dragged.
         """
         lane, now = wanted.lane, self.setting_of(wanted.lane)
+        if wanted.made is not None and wanted.made is not lane.made:
+            return False
         if lane not in self.lanes or (now.policy, now.recorded) != (wanted.setting.policy, wanted.setting.recorded):
             return False
         lane.made, lane.trouble = (None, answer) if isinstance(answer, str) else (answer, "")

@@ -10,6 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
+from context_tui.lab import Study
+from context_tui.price.advice import advice, told
 from context_tui.replay.words import LIMITS, what
 from context_tui.tui.numbers import signed
 from context_tui.tui.parts import Part
@@ -47,6 +49,19 @@ def _lines(lane: Lane) -> Iterator[str]:
         sizes = f"{firing.before:,} → {firing.after:,} ({signed(firing.after - firing.before)})"
         whose = f"{firing.policy}: " if firing.policy != lane.policy else ""
         yield f"  before #{firing.message:,}: {sizes}, {what(firing)}; {whose}{firing.reason}"
+    if made.study is not None:
+        yield from _worth(made.study)
+
+
+def _worth(study: Study) -> Iterator[str]:
+    """What the policy costs, what follows from that, and what of the dropped was used later."""
+    priced, found = study.priced, study.regret
+    yield f"cost: {told(priced.cost, priced)}, without the policy {told(priced.baseline_cost, priced)}"
+    yield from (f"  {each.words}" for each in advice(priced))
+    of = f"{plural(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
+    yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"
+    for case in found.cases:
+        yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"
 
 
 class FiringsScreen(ModalScreen[None]):

@@ -1,14 +1,21 @@
-"""What is computed about one policy along a recording, in a thread; whatever more is to be known is added here."""
+"""What is computed about one policy along a recording, in threads: first the replay, then its price and its regret."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab import Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.price.priced import price
+from context_tui.price.recorded import Recorded as RecordedCalls
+from context_tui.price.recorded import recorded_calls
+from context_tui.regret.bound import bound
+from context_tui.regret.cases import regret
+from context_tui.regret.index import Uses, index_of
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Recorded, Replay, Totals
 from context_tui.replay.walk import replay_with
@@ -24,12 +31,33 @@ class Measured:
         without: tokens that are sent without the policy.
         thresholds: sizes in tokens, as its runtime counts, at which the policy acts at the end of the session; more
             than one where it is made of several steps, none where it goes by something else.
+        study: its price and its regret; None until these are known too.
     """
 
     replay: Replay
     totals: Totals
     without: int
     thresholds: tuple[int, ...]
+    study: Study | None = None
+
+
+class Shared(NamedTuple):
+    """What the prices and regrets of all replays share: what the calls read from the cache, and what is used where."""
+
+    calls: RecordedCalls
+    uses: Uses
+
+
+def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
+    """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
+    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint))
+
+
+def studied(made: Measured, known: Shared) -> Measured:
+    """The same with its price and its regret."""
+    replay = made.replay
+    priced = price(replay, recorded=known.calls)
+    return replace(made, study=Study(replay, priced, regret(replay, known.uses), bound(replay, known.uses)))
 
 
 def measure(

@@ -1,7 +1,7 @@
 """The size of the context along a recording as a chart: blocks under the policy, shade where it would be without. Pure.
 
 All charts of a comparison have one scale, so that they can be held against each other. A column stands for a call, or
-for the largest of several; its cells are exact to an eighth.
+for the largest of several, under the cursor for that call alone; its cells are exact to an eighth.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def chart(saw: Sawtooth, scale: Scale, height: int, cursor: int = -1) -> list[li
     here = scale.columns_of(cursor)
     tops = list[int]()
     for x in range(width):
-        calls = scale.calls_at(x)
+        calls = range(cursor, cursor + 1) if x in here else scale.calls_at(x)
         largest = max(calls, key=sizes.__getitem__)
         shade = -(-eighths(max(without[call] for call in calls), scale.most, rows) // 8)
         size = eighths(sizes[largest], scale.most, rows)

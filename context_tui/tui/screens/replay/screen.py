@@ -16,6 +16,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
@@ -35,7 +36,7 @@ from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
 from context_tui.tui.screens.replay.drawn import ChartsView, Drawn, TableView
 from context_tui.tui.screens.replay.firings import FiringsScreen
 from context_tui.tui.screens.replay.keys import NOTES, keys
-from context_tui.tui.screens.replay.measured import Measured, measure
+from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.footer import KeyFooter
@@ -45,6 +46,8 @@ PATIENCE = 0.25
 """Seconds after which a replay that nobody waits for any more is given up; one that is faster is shown on the way."""
 AT_ONCE = 0.03
 """Seconds for which a replay goes on without giving the screen its turn: most are done by then, and waited for."""
+QUIET = 0.15
+"""Seconds without another change after which prices and regrets are computed, which nobody waits for while dragging."""
 TELLS = 0.2
 """Seconds between two words about how far a slow replay is."""
 ABOUT, MOST_BELOW = 2, 12
@@ -72,6 +75,13 @@ class Replayed(Message):
 
 
 @dataclass
+class Indexed(Message):
+    """What prices and regrets share is there."""
+
+    shared: Shared
+
+
+@dataclass
 class Progress(Message):
     """So much of a slow replay is done."""
 
@@ -93,7 +103,8 @@ class ReplayScreen(Screen[Command | None]):
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
         self._at_work: Wanted | None = None
-        self._preparing = False
+        self._preparing = self._indexing = False
+        self._studies: Timer | None = None
         self._begun = 0.0
         self._share = 0.0
         self._fits: object = None
@@ -211,12 +222,42 @@ class ReplayScreen(Screen[Command | None]):
             return
         if running is not None:
             late = time.monotonic() - self._begun > PATIENCE
-            if not late or comparison.setting_of(running.lane) == running.setting:
+            if running.made is None and (not late or comparison.setting_of(running.lane) == running.setting):
                 return
         wanted = self._at_work = comparison.wanted()
         if wanted is not None:
             self._begun, self._share = time.monotonic(), 0.0
             start_work(self, "replay", "replay the policy", partial(self._replay, wanted))
+            return
+        if self._studies is not None:
+            self._studies.stop()
+        self._studies = self.set_timer(QUIET, self._study_next)
+
+    def _study_next(self) -> None:
+        """Begin with a price and a regret, where no replay is wanted."""
+        comparison = self.comparison
+        if comparison.shared is None and comparison.calls and not self._indexing:
+            self._indexing = True
+            start_work(self, "index", "read the session", self._index)
+        if self._at_work is None and comparison.wanted() is None:
+            wanted = self._at_work = comparison.unstudied()
+            if wanted is not None and comparison.shared is not None:
+                start_work(self, "replay", "price the policy", partial(self._study, wanted, comparison.shared))
+
+    def _index(self, job: Job) -> None:
+        if (recording := self.comparison.recording) is not None:
+            self.post_message(Indexed(shared(recording, job.checkpoint)))
+
+    def _study(self, wanted: Wanted, known: Shared, job: Job) -> None:
+        if wanted.made is not None:
+            with self.comparison.turn:
+                answer = studied(wanted.made, known)
+            self.post_message(Replayed(wanted, answer))
+
+    @on(Indexed)
+    def _indexed(self, event: Indexed) -> None:
+        self.comparison.shared = event.shared
+        self._compute()
 
     def _prepare(self, job: Job) -> None:
         with self.comparison.turn:
@@ -278,7 +319,7 @@ class ReplayScreen(Screen[Command | None]):
             words = f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
             self.say(words, warn=True)
             wanted, self._at_work = self._at_work, None
-            if wanted is not None:
+            if wanted is not None and wanted.made is None:
                 self.comparison.take(wanted, words)
                 self.draw_results()
                 self._compute()

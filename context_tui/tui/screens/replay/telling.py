@@ -6,9 +6,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from math import ceil
 from pathlib import PurePath
 from typing import NamedTuple
 
+from context_tui.lab import Study
+from context_tui.price.advice import told
+from context_tui.price.priced import FiringPrice, Priced
 from context_tui.replay.result import Firing
 from context_tui.replay.words import LIMITS, what
 from context_tui.sanitize import visible
@@ -36,12 +40,16 @@ from context_tui.tui.widgets.draw import (
     spread,
 )
 
+REGRETS = 3
+"""How many of a firing's regrets are told beside it; the list of firings has all."""
 LARGEST = 5
 """How many of the largest items of a firing are told."""
 ROOMY = 72
 """Cells from which on there is room for whole words about a call."""
-NAME = 36
-"""Cells for the name of a policy with its settings, before which numbers are told in short."""
+LESS = ("peak", "over")
+"""The numbers that give way to the names of policies; the charts show them too."""
+NAME, LEAST_NAME = 36, 21
+"""Cells for the name of a policy, with its settings and without, before which numbers are told in short or left out."""
 SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
 
 Preview = Callable[[int, int], str]
@@ -172,10 +180,10 @@ def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
 
 
 def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
-    """A firing, the more important first. What more is known of it, such as its price, goes here."""
-    made = comparison.replay
-    count = len(made.firings) if made else 0
-    number = made.firings.index(firing) + 1 if made else 0
+    """A firing, the more important first: sizes, why, what it cost, what of it was used later, and what it took."""
+    replay = comparison.replay
+    count = len(replay.firings) if replay else 0
+    number = replay.firings.index(firing) + 1 if replay else 0
     parts: list[tuple[int, Run]] = [
         (9, (f"{FIRES} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
         (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
@@ -184,13 +192,16 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
     ]
     yield spread(parts, [], width)
     why = firing.reason
-    if made and firing.policy != made.policy:
+    if replay and firing.policy != replay.policy:
         why = f"{firing.policy}: {why}"
     if firing.decided != firing.message:
         why += f"; begun in the background before #{firing.decided:,}"
     if firing.believed is not None and f"{firing.believed:,}" not in why:
         why += f"; its runtime believes {firing.believed:,}"
     yield [("  why ", MUTED), (short_words(safe(why), width - 6), "")]
+    study = made.study if (made := comparison.lane.made) else None
+    if study is not None:
+        yield from _worth_lines(study, firing, width)
     for number, item in enumerate(largest(firing)):
         text = preview(item.message, item.row) if item.message < len(comparison.session) else "an earlier summary"
         head = "  largest " if not number else "          "
@@ -203,6 +214,36 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
             (where, MUTED),
             (short(f"{item.done} {line(text)}", max(room, 8)), ""),
         ]
+
+
+def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
+    """What a firing costs, and what the recorded run used later of what it took."""
+    number = next(number for number, each in enumerate(study.replay.firings) if each is firing)
+    cost, cases = study.priced.firings[number], [study.regret.cases[each] for each in study.cases_of(firing)]
+    less = cost.cost < 0
+    words = f"saves {told(-cost.cost, study.priced)}" if less else f"costs {told(cost.cost, study.priced)}"
+    parts: list[tuple[int, Run]] = [
+        (9, ("  price", MUTED)),
+        (8, (words, GOOD if less else WARN)),
+        (6, (_pays(cost), "")),
+        (7, (f"{plural(len(cases), 'regret')}", WARN if cases else MUTED)),
+    ]
+    yield spread(parts, [], width)
+    for case in cases[:REGRETS]:
+        text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {line(case.evidence)}"
+        yield [("  used later ", WARN), (short(text, width - 13), "")]
+    if len(cases) > REGRETS:
+        yield [(f"  … {plural(len(cases) - REGRETS, 'more regret')}; t lists them", MUTED)]
+
+
+def _pays(cost: FiringPrice) -> str:
+    """Whether a firing pays, and after how many of the calls that had its context."""
+    if cost.verdict == "pays":
+        left = plural(cost.calls_left, "call")
+        return f"pays after {ceil(cost.break_even):,} of {left}" if cost.break_even else "pays at once"
+    if cost.verdict == "does not pay" and cost.break_even:
+        return f"would pay after {ceil(cost.break_even):,} calls, had {cost.calls_left:,}"
+    return cost.verdict
 
 
 class Item(NamedTuple):
@@ -269,6 +310,32 @@ def _over(sizes: Sequence[int], windows: Sequence[int]) -> str:
     return f"{sum(size > window for size, window in zip(sizes, windows, strict=True)):,}"
 
 
+def _cost(made: Measured, full: bool) -> str:
+    """What prompts and summaries cost less than without the policy, in full with the cost itself."""
+    if made.study is None:
+        return "…"
+    priced = made.study.priced
+    less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
+    share = f"−{percent(less)}" if less > 0 else f"+{percent(-less)}" if less < 0 else "0 %"
+    return f"{_money(priced.cost, priced)} ({share})" if full else share
+
+
+def _money(cost: float, priced: Priced) -> str:
+    return f"${cost:,.2f}" if priced.table.unit == "USD" else in_short(round(cost))
+
+
+def _cost_without(made: Measured, full: bool) -> str:
+    return _money(made.study.priced.baseline_cost, made.study.priced) if made.study and full else "–"
+
+
+def _regrets(made: Measured, full: bool) -> str:
+    """How many of the dropped blocks were used later."""
+    if made.study is None:
+        return "…"
+    found = made.study.regret
+    return f"{found.used_later:,} of {found.dropped:,}" if full else f"{found.used_later:,}"
+
+
 COLUMNS = (
     Column("firings", lambda made, full: f"{len(made.replay.firings):,}", lambda made, full: "–"),
     Column(
@@ -278,13 +345,15 @@ COLUMNS = (
     ),
     Column("sent", lambda made, full: _tokens(made.totals.sent, full), lambda made, full: _tokens(made.without, full)),
     Column("saved", lambda made, full: saved(made), lambda made, full: "–"),
+    Column("cost", _cost, _cost_without),
+    Column("regrets", _regrets, lambda made, full: "–"),
     Column(
-        "over window",
+        "over",
         lambda made, full: f"{made.totals.overflows:,}",
         lambda made, full: _over(made.replay.baseline, made.replay.windows),
     ),
 )
-"""The numbers of the table, in order: those of prices and regrets are added here."""
+"""The numbers of the table, in order; the last is how many calls are over the window."""
 WITHOUT = {"keep": "as recorded", "ignore": "recorded compactions undone"}
 
 
@@ -294,10 +363,12 @@ def table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
     """
     lanes = comparison.lanes
     known = next((lane.made for lane in (comparison.lane, *lanes) if lane.made), None)
-    heads = [column.head for column in COLUMNS]
-    cells, last, widths = _numbers(lanes, known, True)
-    if width - sum(widths) < NAME:
-        cells, last, widths = _numbers(lanes, known, False)
+    numbers = _numbers(COLUMNS, lanes, known, True)
+    if width - sum(numbers.widths) < NAME:
+        numbers = _numbers(COLUMNS, lanes, known, False)
+    if width - sum(numbers.widths) < LEAST_NAME:
+        numbers = _numbers([each for each in COLUMNS if each.head not in LESS], lanes, known, False)
+    heads, cells, last, widths = numbers
     name = max(width - sum(widths), 12)
     lines = [pad([("  policy".ljust(name), MUTED), *_cells(heads, widths, MUTED)], width)]
     first, room = first_in_sight(len(lanes), comparison.selected, height), height - 2
@@ -318,12 +389,20 @@ def table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
     return lines[:height]
 
 
-def _numbers(lanes: Sequence[Lane], known: Measured | None, full: bool) -> tuple[list[list[str]], list[str], list[int]]:
-    """The numbers of all policies and those without any, in full or in short, and how wide the columns are."""
-    cells = [[column.of(lane.made, full) if lane.made else "" for column in COLUMNS] for lane in lanes]
-    last = [column.without(known, full) if known else "" for column in COLUMNS]
-    heads = [column.head for column in COLUMNS]
-    return cells, last, [max(map(len, each)) + 2 for each in zip(heads, last, *cells, strict=True)]
+class _Numbers(NamedTuple):
+    """The heads of some columns, the numbers of all policies and those without any, and how wide the columns are."""
+
+    heads: list[str]
+    cells: list[list[str]]
+    last: list[str]
+    widths: list[int]
+
+
+def _numbers(columns: Sequence[Column], lanes: Sequence[Lane], known: Measured | None, full: bool) -> _Numbers:
+    heads = [column.head for column in columns]
+    cells = [[column.of(lane.made, full) if lane.made else "" for column in columns] for lane in lanes]
+    last = [column.without(known, full) if known else "" for column in columns]
+    return _Numbers(heads, cells, last, [max(map(len, each)) + 2 for each in zip(heads, last, *cells, strict=True)])
 
 
 def first_in_sight(count: int, selected: int, height: int) -> int:
@@ -354,4 +433,5 @@ def nothing(comparison: Comparison) -> tuple[str, str]:
 def limits(width: int) -> str:
     """What a replay does not show, in the words there is room for."""
     whole = " ".join(LIMITS)
-    return whole if len(whole) <= width else short_words(SHORT_LIMITS, width)
+    forms = (whole, f"{whole.partition('. ')[0]}.")
+    return next((each for each in forms if len(each) <= width), short_words(SHORT_LIMITS, width))

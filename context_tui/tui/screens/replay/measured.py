@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
 from context_tui.lab import Study
 from context_tui.policies.base import Params, Policy
@@ -29,8 +30,8 @@ class Measured:
         replay: the policy along the recording.
         totals: its sums, in tokens.
         without: tokens that are sent without the policy.
-        thresholds: sizes in tokens, as its runtime counts, at which the policy acts at the end of the session; more
-            than one where it is made of several steps, none where it goes by something else.
+        thresholds: sizes in tokens, as its runtime counts, at which the policy acted; where it did not, at which it
+            would at the end of the session; none where it goes by something else.
         study: its price and its regret; None until these are known too.
     """
 
@@ -78,18 +79,20 @@ def measure(
         PlanError: the policy cannot be replayed.
     """
     made = replay_with(recording, policy, params, recorded=recorded, checkpoint=checkpoint)
-    return Measured(made, made.totals, sum(made.baseline), thresholds(policy, params, state))
+    acted = {firing.plan.trigger for firing in made.firings}
+    limits = _in_tokens(acted) or thresholds(policy, params, state)
+    return Measured(made, made.totals, sum(made.baseline), limits)
 
 
 def thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
-    """Sizes in tokens at which a policy acts, each once, the smallest first."""
+    """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
     steps: Any = getattr(policy, "steps", None)
-    found = set[int]()
     try:
-        for step, its in (steps(params) if steps else ()) or [(policy, params)]:
-            trigger = step.trigger(state, its)
-            if trigger.threshold is not None and trigger.unit == "tokens":
-                found.add(trigger.threshold)
+        pairs = (steps(params) if steps else ()) or [(policy, params)]
+        return _in_tokens({step.trigger(state, its) for step, its in pairs})
     except PlanError:
         return ()
-    return tuple(sorted(found))
+
+
+def _in_tokens(triggers: Iterable[Trigger]) -> tuple[int, ...]:
+    return tuple(sorted({each.threshold for each in triggers if each.threshold is not None and each.unit == "tokens"}))

@@ -145,9 +145,10 @@ def _rules(saw: Sawtooth, scale: Scale) -> list[tuple[int, str]]:
 
 def _rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) -> None:
     """A line behind the blocks and through the shade, with its name where there is neither."""
-    free = [top > y and canvas.glyph(GUTTER + x, y) == " " for x, top in enumerate(tops)]
-    for x, top in enumerate(tops):
-        if free[x] or (top > y and x % 2):
+    there = [canvas.glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
+    free = [glyph == " " for glyph in there]
+    for x, glyph in enumerate(there):
+        if glyph == " " or (glyph in (SHADE, TRACE) and x % 2):
             canvas.write(GUTTER + x, y, RULE, MUTED)
     canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == "threshold" else MUTED)
     words = f" {name} "

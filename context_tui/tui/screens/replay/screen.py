@@ -95,7 +95,7 @@ class ReplayScreen(Screen[Command | None]):
     AUTO_FOCUS = "ChartsView"
     BINDING_GROUP_TITLE = "Along the run"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high"), (42, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()

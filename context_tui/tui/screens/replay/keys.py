@@ -53,11 +53,11 @@ _SHOWN = [
     _key("right", "move(1)", "Next call", "call-next", "Go to the next call"),
     _key("left_square_bracket", "firing(-1)", "fires", "firing-previous", "Go to the firing before", "[]"),
     _key("right_square_bracket", "firing(1)", "Next firing", "firing-next", "Go to the next firing"),
+    _key("enter", "inspect", "inspect", "inspect", "Plan there in the inspector, with these settings", "enter"),
+    _key("escape", "back", "back", "back", "Back to the inspector, with the selected policy and its settings", "esc"),
     _key("minus", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "−+"),
     _key("plus", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
     _key("a", "add", "add", "add", "Compare one more policy; the same one again begins with its settings", "a"),
-    _key("enter", "inspect", "inspect", "inspect", "Plan there in the inspector, with these settings", "enter"),
-    _key("escape", "back", "back", "back", "Back to the inspector, with the selected policy and its settings", "esc"),
     _key("r", "recorded", "recorded", "recorded", "Keep recorded compactions, or undo them", "r"),
     _key("t", "table", "table", "table", "Show all firings as text", "t"),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
@@ -86,9 +86,8 @@ def measure(
 
 def thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
     """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
-    steps: Any = getattr(policy, "steps", None)
     try:
-        pairs = (steps(params) if steps else ()) or [(policy, params)]
+        pairs = policy.steps(params) or [(policy, params)]
         return _in_tokens({step.trigger(state, its) for step, its in pairs})
     except PlanError:
         return ()

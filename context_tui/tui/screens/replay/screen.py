@@ -22,7 +22,7 @@ from textual.worker import Worker, WorkerState
 
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import parameters_in, value_of
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.replay.recording import Recording
 from context_tui.sanitize import visible
 from context_tui.tui.command_line import replay_line
@@ -99,7 +99,7 @@ class ReplayScreen(Screen[Command | None]):
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(POLICIES)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(keys(SHOWN)), self._bindings])
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
         self._at_work: Wanted | None = None
@@ -245,6 +245,7 @@ class ReplayScreen(Screen[Command | None]):
                 start_work(self, "replay", "price the policy", partial(self._study, wanted, comparison.shared))
 
     def _index(self, job: Job) -> None:
+        _all()  # loaded by the time that one of them is to be added
         if (recording := self.comparison.recording) is not None:
             self.post_message(Indexed(shared(recording, job.checkpoint)))
 

@@ -309,6 +309,48 @@ def parameters() -> list[Row]:
     return [change, curve]
 
 
+def along() -> list[Row]:
+    """Dragging a threshold on the replay screen over 1,000 requests: the replay, and all panes drawn in 160 x 50."""
+    import context_tui as ct
+    from context_tui.policies.registry import POLICIES
+    from context_tui.replay.recording import Recording
+    from context_tui.session.facts import Role, Usage
+    from context_tui.tui.screens.replay import telling
+    from context_tui.tui.screens.replay.charts import charts_of
+    from context_tui.tui.screens.replay.comparison import Comparison
+    from context_tui.tui.screens.replay.measured import measure
+    from context_tui.tui.view import View
+
+    opened, size = ct.from_messages(messages(2_000)), 10_000
+    for message in range(len(opened)):
+        if opened.facts.role[message] == Role.ASSISTANT:
+            opened.facts.add_request(message, Usage(fresh=10, cache_read=size, output=20))
+        size += sum(opened.facts.size[block] for block in opened.facts.blocks_of(message)) // 4
+    opened = opened.with_window(200_000)
+    found = Row("", 0, 0, "")
+    for name, key in (("defect-microcompact", "microcompact_ratio"), ("defect-compact", "compact_ratio")):
+        comparison = Comparison(View(opened, policy=name))
+        comparison.prepared(Recording(opened))
+        assert comparison.recording is not None and comparison.calls == 1_000
+        times, fired = [], set()
+        for value in range(95, 55, -1):
+            begun = time.process_time()
+            comparison.set(name, key, value / 100)
+            wanted = comparison.wanted()
+            assert wanted is not None
+            state = wanted.lane.view.runtime_state
+            made = measure(comparison.recording, POLICIES[name], wanted.params, "keep", state)
+            comparison.take(wanted, made)
+            charts_of(comparison, 0, 158, 30)
+            telling.call_line(comparison, 158)
+            telling.table(comparison, 96, 6)
+            times.append(time.process_time() - begun)
+            fired.add(len(made.replay.firings))
+        detail = f"the slowest: {name}, {min(fired)} to {max(fired)} firings"
+        found = max(found, Row("threshold along 1,000 requests p95", p95(times) * 1000, 50, "ms", detail), key=by_value)
+    return [found]
+
+
 def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
     """Sixty settings of each number that a policy has, around its default."""
     if policy.name == "chain":
@@ -365,6 +407,7 @@ MEASURES: dict[str, Callable[[], list[Row]]] = {
     "loading": loading,
     "keys": key_to_paint,
     "parameters": parameters,
+    "along": along,
     "masking": masking,
     "quit": quitting,
 }

@@ -23,7 +23,7 @@ from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
 from context_tui.lab import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import assignments, params_for
+from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.price.advice import advice
 from context_tui.price.model import PriceModel
@@ -31,17 +31,13 @@ from context_tui.price.priced import FiringPrice, Priced
 from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
-from context_tui.replay.result import Firing, Replay
+from context_tui.replay.result import Firing
 from context_tui.replay.walk import SUMMARY_DELAY
+from context_tui.replay.words import LIMITS, label, what
 from context_tui.session.session import Session
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
-
-LIMITS = (
-    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
-    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
-)
 
 OWN = {"claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"}}
 """By format, the agent's own policies that its recorded compactions are held against."""
@@ -334,13 +330,6 @@ def _ruler(recording: Recording) -> str:
     return f"{words} (median error {errors})"
 
 
-def label(made: Replay) -> str:
-    """A policy with the parameters that are not its defaults."""
-    values, defaults = made.params.model_dump(mode="json"), type(made.params)().model_dump(mode="json")
-    changed = {name: value for name, value in values.items() if value != defaults.get(name)}
-    return " ".join([made.policy, *assignments(changed)])
-
-
 def _row(study: Study) -> tuple[object, ...]:
     made, priced = study.replay, study.priced
     totals, first = made.totals, made.firings[0].message if made.firings else ""
@@ -395,18 +384,6 @@ def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
         "never" if cost.break_even is None else "at once" if not cost.break_even else f"{cost.break_even:,.0f} calls"
     )
     return after, cost.calls_left, money(cost.cost, priced)
-
-
-def what(firing: Firing, named: bool = False) -> str:
-    """What a firing did, in words, and by which policy where that is asked for."""
-    parts = [
-        (firing.cleared, "cleared"),
-        (firing.truncated, "truncated"),
-        (firing.dropped, "dropped"),
-        (firing.summarised, "summarised"),
-    ]
-    words = ", ".join(f"{count:,} {done}" for count, done in parts if count)
-    return f"{words} ({firing.policy})" if named else words
 
 
 def _show_backtest(back: Back) -> None:

@@ -18,7 +18,7 @@ gone, and keeping every holder until its last use loses none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
@@ -123,10 +123,10 @@ class _Held:
             self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
 
-def index_of(session: Session | Recording) -> Uses:
-    """The index of a session. Reads the text of every message once."""
+def index_of(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> Uses:
+    """The index of a session. Reads the text of every message once; *checkpoint* is called at each, and may raise."""
     recording = Recording(session) if isinstance(session, Session) else session
-    found, stale = _Indexing(recording.session).uses()
+    found, stale = _Indexing(recording.session, checkpoint).uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
     by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in found.items()}
     lost: dict[Recorded, Mapping[int, int]] = {"keep": _lost(recording, "keep"), "ignore": _lost(recording, "ignore")}
@@ -147,8 +147,8 @@ def _lost(recording: Recording, recorded: Recorded) -> dict[int, int]:
 class _Indexing:
     """One pass over the assistant's messages for what may be used, and one over the others for where it stands."""
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.facts = session, session.facts
+    def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
+        self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
         self.owner = session.facts.block_message
         self.found: dict[int, list[Use]] = defaultdict(list)
         self.does: dict[int, Doing] = {}
@@ -184,6 +184,7 @@ class _Indexing:
         return self.found, fetches.stale
 
     def _rows(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
+        self.checkpoint()
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
     def _read_said(self, message: int) -> None:

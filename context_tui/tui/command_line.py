@@ -1,21 +1,19 @@
-"""The command that does on the command line what is on screen."""
+"""The commands that do on the command line what is on screen."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES
+from context_tui.replay.result import Recorded
 from context_tui.tui.view import View
 
 
 def command_line(view: View) -> str:
     """``context-tui plan SESSION -P POLICY …`` for a view."""
-    info = view.session.info
-    name = f"{info.path}#{info.id}" if info.id else info.path or "SESSION"
-    parts = ["context-tui", "plan", f"./{name}" if name.startswith("-") else name, "-P", view.policy]
-    for assignment in assignments(view.settings(view.policy)):
-        parts += ["-p", assignment]
+    parts = ["context-tui", "plan", _session(view), *_policy(view)]
     if view.at is not None:
         parts += ["--at", str(view.point)]
     if view.session.window_given:
@@ -25,6 +23,31 @@ def command_line(view: View) -> str:
     if view.plan and view.plan.steps and len(view.plan.steps) < len(POLICIES[view.policy].runs(view.model)):
         parts.append("--firing-only")
     return shlex.join(parts)
+
+
+def replay_line(views: Sequence[View], recorded: Recorded) -> str:
+    """``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session."""
+    parts = ["context-tui", "replay", _session(views[0])]
+    for view in views:
+        parts += _policy(view)
+    if recorded != "keep":
+        parts += ["--recorded", recorded]
+    if views[0].session.window_given:
+        parts += ["--window", str(views[0].session.window_given)]
+    return shlex.join(parts)
+
+
+def _session(view: View) -> str:
+    info = view.session.info
+    name = f"{info.path}#{info.id}" if info.id else info.path or "SESSION"
+    return f"./{name}" if name.startswith("-") else name
+
+
+def _policy(view: View) -> list[str]:
+    parts = ["-P", view.policy]
+    for assignment in assignments(view.settings(view.policy)):
+        parts += ["-p", assignment]
+    return parts
 
 
 def _waits(view: View) -> bool:

@@ -6,9 +6,9 @@ with their marks, and what threads have computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT
@@ -31,6 +31,9 @@ from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.search import Search
 from context_tui.tui.text import Reader, plain_text, plural
 from context_tui.tui.view import Location, View
+
+if TYPE_CHECKING:
+    from context_tui.tui.screens.replay.comparison import Comparison
 
 
 class Refused(Exception):
@@ -77,6 +80,7 @@ class Controller:
         self.loading = None if isinstance(what, Session) else Loading(what)
         self.progress = 1.0 if isinstance(what, Session) else 0.0
         self.reading = self.touched = self.fresh = False
+        self.comparison: Comparison | None = None  # what the replay screen showed last
 
     @property
     def recorded(self) -> Session:
@@ -319,6 +323,32 @@ class Controller:
             only = f"No other jump points: {self.points[0].why}" if self.points else ""
             raise Refused(only or "No jump points: this policy never fires here")
         self.plan_before(found.at)
+
+    # Along the run
+
+    def replayable(self) -> Comparison:
+        """What the replay screen is to show: the policy on screen, beside those that were compared before."""
+        from context_tui.tui.screens.replay.comparison import Comparison  # the replays: for who asks for one
+
+        self._check_read()
+        if self.view.session.origin:
+            raise Refused("A replay is of a recording; press u to undo what was applied first", warn=True)
+        self.comparison = Comparison(self.view, self.comparison)
+        return self.comparison
+
+    def take_over(self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None) -> str:
+        """Choose a policy and settings that were found elsewhere; where *at* says so, plan before that message.
+
+        Returns:
+            What to say of that.
+        """
+        view = self.view
+        taken = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
+        if taken:
+            self.change(replace(view, policy=policy, params=params, applied=None))
+        if at is not None:
+            self.plan_before(at)
+        return f"{policy} with the settings of the replay" if taken else ""
 
     # Policies and their settings
 

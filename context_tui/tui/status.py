@@ -35,8 +35,8 @@ def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
         width = 2 * width - WRAPPED
     elif demo:
         words = [
-            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys",
-            f"Sample session: {digits} policy, ←→ value, > changes, a apply, ? keys",
+            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l along the run, ? all keys",
+            f"Sample session: {digits} policy, ←→ value, > changes, l along the run, ? keys",
         ]
     shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
     return next((each for each in words if len(each) <= width), shortest)

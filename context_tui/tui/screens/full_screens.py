@@ -14,21 +14,26 @@ from context_tui.tui.controller import Controller
 
 @dataclass(frozen=True)
 class FullScreen:
-    """One of them: the name of its module, and of its key in the configuration file; its keys, title and content."""
+    """One of them: the name of its module, and of its key in the configuration file; its keys, title and content.
+
+    ``shown`` says whether the footer has its key. What the screen closes with is carried out on the inspector.
+    """
 
     name: str
     keys: str
     title: str
     about: str
+    shown: bool = False
 
     @property
     def binding(self) -> Binding:
         """The inspector's key that opens it."""
         action = f"full_screen('{self.name}')"
-        return Binding(self.keys, action, self.title, show=False, id=self.name, tooltip=self.about)
+        return Binding(self.keys, action, self.title, show=self.shown, id=self.name, tooltip=self.about)
 
 
 FULL_SCREENS = [
+    FullScreen("replay", "l", "along the run", "Replay the policy along the run, beside others", shown=True),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
     FullScreen(
         "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"

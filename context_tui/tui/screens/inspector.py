@@ -824,7 +824,12 @@ class InspectorScreen(Screen[None]):
         """Open a view that takes the whole screen."""
         screen = self.do(screen_of, name, self.controller)
         if screen is not None:
-            self.app.push_screen(screen)
+            self.app.push_screen(screen, self._full_screen_closed)
+
+    def _full_screen_closed(self, command: Callable[[], str] | None) -> None:
+        """Carry out what a view that took the whole screen closed with, and say what came of it."""
+        if command is not None and (said := self.do(command)):
+            self.show_notification(said)
 
     def action_back(self) -> None:
         """Stop what is going on, or close what is open: one thing for each press."""

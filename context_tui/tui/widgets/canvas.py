@@ -53,6 +53,16 @@ class Canvas:
             self._glyphs[y][cells] = UP[8 if y > bottom - full else rest] * width
             self._styles[y][cells] = [style] * width
 
+    def fill(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
+        """The same character in one cell of the lines from *top* to *bottom*."""
+        if 0 <= x < self.width:
+            for y in range(max(top, 0), min(bottom, self.height - 1) + 1):
+                self._glyphs[y][x], self._styles[y][x] = glyph, style
+
+    def glyph(self, x: int, y: int) -> str:
+        """What stands in a cell."""
+        return self._glyphs[y][x]
+
     def row(self, x: int, y: int, eighths: int, style: str) -> None:
         """A row that begins at cell *x*."""
         full, rest = divmod(eighths, 8)

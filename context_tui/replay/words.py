@@ -1,0 +1,36 @@
+"""What a replay tells in words, on the command line and on screen."""
+
+from __future__ import annotations
+
+from context_tui.policies.base import Params
+from context_tui.policies.parameters import assignments
+from context_tui.replay.result import Firing, Replay
+
+LIMITS = (
+    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
+    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
+)
+
+
+def label(made: Replay) -> str:
+    """A policy with the parameters that are not its defaults."""
+    return policy_label(made.policy, made.params)
+
+
+def policy_label(policy: str, params: Params) -> str:
+    """The same of a policy that was not replayed yet."""
+    values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
+    changed = {name: value for name, value in values.items() if value != defaults.get(name)}
+    return " ".join([policy, *assignments(changed)])
+
+
+def what(firing: Firing, named: bool = False) -> str:
+    """What a firing did, in words, and by which policy where that is asked for."""
+    parts = [
+        (firing.cleared, "cleared"),
+        (firing.truncated, "truncated"),
+        (firing.dropped, "dropped"),
+        (firing.summarised, "summarised"),
+    ]
+    words = ", ".join(f"{count:,} {done}" for count, done in parts if count)
+    return f"{words} ({firing.policy})" if named else words

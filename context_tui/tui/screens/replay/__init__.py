@@ -1,0 +1,20 @@
+"""Policies along the recording: the size of the context from call to call, the firings, and what they took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from context_tui.tui.controller import Controller
+    from context_tui.tui.screens.replay.screen import ReplayScreen
+
+
+def screen_of(controller: Controller) -> ReplayScreen:
+    """The replay screen for the policy and settings on screen.
+
+    Raises:
+        Refused: the session is still being read, or it is a copy that was made here.
+    """
+    from context_tui.tui.screens.replay.screen import ReplayScreen
+
+    return ReplayScreen(controller, controller.replayable())

@@ -1,0 +1,89 @@
+"""All firings of the policies that are compared, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.lab import Study
+from context_tui.price.advice import advice, told
+from context_tui.replay.words import LIMITS, what
+from context_tui.tui.numbers import signed
+from context_tui.tui.parts import Part
+from context_tui.tui.screens.replay.comparison import Comparison, Lane
+from context_tui.tui.screens.replay.telling import WITHOUT, saved
+from context_tui.tui.text import plural
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+
+def parts(comparison: Comparison) -> Iterator[Part]:
+    """The policies one under the other, each with its numbers and its firings; sizes are in tokens."""
+    known = next((lane.made for lane in comparison.lanes if lane.made), None)
+    if known is not None:
+        peak = max(known.replay.baseline, default=0)
+        words = f"{WITHOUT[comparison.recorded]}: peak {peak:,}, sent {known.without:,}"
+        yield Part(f"{plural(comparison.calls, 'call')}, sizes in tokens; {words}\n", "muted")
+    for lane in comparison.lanes:
+        yield Part(lane.label, "heading")
+        yield Part("\n".join(_lines(lane)) + "\n")
+    yield Part("\n".join(LIMITS), "muted")
+
+
+def _lines(lane: Lane) -> Iterator[str]:
+    made = lane.made
+    if made is None:
+        yield lane.trouble or "not replayed yet"
+        return
+    sums = made.totals
+    yield (
+        f"{plural(len(made.replay.firings), 'firing')}, peak {sums.peak:,}, sent {sums.sent:,}, "
+        f"saved {sums.saved:,} ({saved(made)}), {plural(sums.overflows, 'call')} over the window"
+    )
+    for firing in made.replay.firings:
+        sizes = f"{firing.before:,} → {firing.after:,} ({signed(firing.after - firing.before)})"
+        whose = f"{firing.policy}: " if firing.policy != lane.policy else ""
+        yield f"  before #{firing.message:,}: {sizes}, {what(firing)}; {whose}{firing.reason}"
+    if made.study is not None:
+        yield from _worth(made.study)
+
+
+def _worth(study: Study) -> Iterator[str]:
+    """What the policy costs, what follows from that, and what of the dropped was used later."""
+    priced, found = study.priced, study.regret
+    yield f"cost: {told(priced.cost, priced)}, without the policy {told(priced.baseline_cost, priced)}"
+    yield from (f"  {each.words}" for each in advice(priced))
+    of = f"{plural(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
+    yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"
+    for case in found.cases:
+        yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"
+
+
+class FiringsScreen(ModalScreen[None]):
+    """The list, to read and to select text in."""
+
+    CSS_PATH = "firings.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),
+        Binding("n", "jump(1)", "next policy", id="firings-next", tooltip="Next policy"),
+        Binding("p,N", "jump(-1)", "previous", id="firings-previous", tooltip="Previous policy"),
+    ]
+
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__()
+        self._comparison = comparison
+
+    def compose(self) -> ComposeResult:
+        """A title and the list."""
+        yield Label("Firings along the run", id="firings-title", markup=False)
+        yield ReadingPane(parts(self._comparison), id="firings-list")
+        yield KeyFooter()
+
+    def action_jump(self, step: int) -> None:
+        """Scroll to the next policy, or the one before."""
+        self.query_one(ReadingPane).jump("heading", step)

@@ -1,0 +1,97 @@
+"""What is computed about one policy along a recording, in threads: first the replay, then its price and its regret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from context_tui.compaction.plan import Trigger
+from context_tui.errors import PlanError
+from context_tui.lab import Study
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.price.priced import price
+from context_tui.price.recorded import Recorded as RecordedCalls
+from context_tui.price.recorded import recorded_calls
+from context_tui.regret.bound import bound
+from context_tui.regret.cases import regret
+from context_tui.regret.index import Uses, index_of
+from context_tui.replay.recording import Recording
+from context_tui.replay.result import Recorded, Replay, Totals
+from context_tui.replay.walk import replay_with
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A replay and what follows from it.
+
+    Attributes:
+        replay: the policy along the recording.
+        totals: its sums, in tokens.
+        without: tokens that are sent without the policy.
+        thresholds: sizes in tokens, as its runtime counts, at which the policy acted; where it did not, at which it
+            would at the end of the session; none where it goes by something else.
+        study: its price and its regret; None until these are known too.
+    """
+
+    replay: Replay
+    totals: Totals
+    without: int
+    thresholds: tuple[int, ...]
+    study: Study | None = None
+
+
+class Shared(NamedTuple):
+    """What the prices and regrets of all replays share: what the calls read from the cache, and what is used where."""
+
+    calls: RecordedCalls
+    uses: Uses
+
+
+def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
+    """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
+    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint))
+
+
+def studied(made: Measured, known: Shared) -> Measured:
+    """The same with its price and its regret."""
+    replay = made.replay
+    priced = price(replay, recorded=known.calls)
+    return replace(made, study=Study(replay, priced, regret(replay, known.uses), bound(replay, known.uses)))
+
+
+def measure(
+    recording: Recording,
+    policy: Policy,
+    params: Params,
+    recorded: Recorded,
+    state: RuntimeState,
+    checkpoint: Callable[[], object] = lambda: None,
+) -> Measured:
+    """Replay a policy, and compute what follows from that.
+
+    Args:
+        state: what a runtime knows at the end of the session.
+        checkpoint: called at every call; it may raise to stop.
+
+    Raises:
+        PlanError: the policy cannot be replayed.
+    """
+    made = replay_with(recording, policy, params, recorded=recorded, checkpoint=checkpoint)
+    acted = {firing.plan.trigger for firing in made.firings}
+    limits = _in_tokens(acted) or thresholds(policy, params, state)
+    return Measured(made, made.totals, sum(made.baseline), limits)
+
+
+def thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
+    """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
+    try:
+        pairs = policy.steps(params) or [(policy, params)]
+        return _in_tokens({step.trigger(state, its) for step, its in pairs})
+    except PlanError:
+        return ()
+
+
+def _in_tokens(triggers: Iterable[Trigger]) -> tuple[int, ...]:
+    return tuple(sorted({each.threshold for each in triggers if each.threshold is not None and each.unit == "tokens"}))

@@ -1,0 +1,437 @@
+"""What the replay screen says: the session, the call under the cursor, a firing, the table of policies. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from math import ceil
+from pathlib import PurePath
+from typing import NamedTuple
+
+from context_tui.lab import Study
+from context_tui.price.advice import told
+from context_tui.price.priced import FiringPrice, Priced
+from context_tui.replay.result import Firing
+from context_tui.replay.words import LIMITS, what
+from context_tui.sanitize import visible
+from context_tui.session.facts import Facts, Kind
+from context_tui.tokens.estimators import message_tokens
+from context_tui.tui.context_events import labels
+from context_tui.tui.numbers import in_short, percent, signed
+from context_tui.tui.screens.replay.comparison import Comparison, Lane
+from context_tui.tui.screens.replay.measured import Measured
+from context_tui.tui.screens.replay.plot import BEGINS, BODY, FALLS, FIRES, OVER, SHADE, TRACE
+from context_tui.tui.text import line, plural
+from context_tui.tui.widgets.draw import (
+    BAD,
+    BOLD,
+    GOOD,
+    HUE,
+    MUTED,
+    WARN,
+    Run,
+    on,
+    pad,
+    safe,
+    short,
+    short_words,
+    spread,
+)
+
+REGRETS = 3
+"""How many of a firing's regrets are told beside it; the list of firings has all."""
+LARGEST = 5
+"""How many of the largest items of a firing are told."""
+ROOMY = 72
+"""Cells from which on there is room for whole words about a call."""
+LESS = ("peak", "over")
+"""The numbers that give way to the names of policies; the charts show them too."""
+NAME, LEAST_NAME = 36, 21
+"""Cells for the name of a policy, with its settings and without, before which numbers are told in short or left out."""
+SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
+
+Preview = Callable[[int, int], str]
+"""One safe line about a message, or about a block row of it (-1: none)."""
+
+
+# The top
+
+
+def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
+    """What is replayed, and at the right edge what becomes of recorded compactions."""
+    session, recording = comparison.session, comparison.recording
+    window = session.window
+    sizes = ""
+    if recording is not None and recording.calls:
+        missing = recording.recorded.count(None)
+        sizes = "sizes are estimated: none is recorded" if missing == comparison.calls else ""
+        sizes = sizes or (f"{plural(missing, 'size')} estimated" if missing else "all sizes recorded")
+    name = visible(PurePath(session.info.path).name) or session.info.title or "session"
+    parts: list[tuple[int, Run]] = [
+        (9, (safe(name, max(12, width // 3)), BOLD)),
+        (8, ("along the run", HUE)),
+        (6, (plural(comparison.calls, "call") if recording else "", "")),
+        (7 if comparison.is_estimated else 4, (sizes, WARN if comparison.is_estimated else MUTED)),
+        (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
+        (8, (f"{percent(progress)} of the file read" if progress < 1 else "", WARN)),
+    ]
+    count = sum(map(len, comparison.events.values()))
+    kept = "kept" if comparison.recorded == "keep" else "undone"
+    right: list[Run] = [(f"{plural(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
+    return spread([part for part in parts if part[1][0]], right, width)
+
+
+def legend(signs: Sequence[str], traced: bool, width: int) -> list[Run]:
+    """What is drawn, in fewer and fewer words."""
+    words = {
+        "█": ("under the policy", "policy"),
+        SHADE: ("without it", "without"),
+        **({TRACE: ("as recorded", "recorded")} if traced else {}),
+        FIRES: ("it fires", "fires"),
+        BEGINS: ("recorded compaction", "compacted"),
+        FALLS: ("recorded clearing or drop", "cleared"),
+        OVER: ("over the window", "over"),
+    }
+    there = [sign for sign in words if sign in ("█", SHADE, TRACE) or sign in signs]
+    styles = {"█": BODY, FIRES: f"{BOLD} {WARN}", OVER: f"{BOLD} {BAD}"}
+    forms = [[(sign, words[sign][form]) for sign in there] for form in (0, 1)]
+    found = next((form for form in forms if sum(len(name) + 4 for _, name in form) + 6 <= width), forms[-1])
+    runs: list[Run] = [("tokens ", MUTED)]
+    for sign, name in found:
+        runs += [(sign, styles.get(sign, MUTED)), (f" {name}  ", MUTED)]
+    return pad(runs, width)
+
+
+def lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
+    """The line above one of several charts."""
+    made = lane.made
+    told = (
+        f"{plural(len(made.replay.firings), 'firing')}   peak {made.totals.peak:,}   {saved(made)} saved"
+        if made
+        else ""
+    )
+    told = lane.trouble or told or "…"
+    right: list[Run] = [(told, BAD if lane.trouble else MUTED)]
+    mark: Run = ("▸ " if selected else "  ", f"{BOLD} {HUE}")
+    room = max(width - len(told) - 5, 16)
+    return spread([(2, (mark[0] + short(safe(lane.label), room), BOLD if selected else ""))], right, width)
+
+
+# The call under the cursor
+
+
+def call_line(comparison: Comparison, width: int) -> list[Run]:
+    """The call under the cursor: its message, and its sizes."""
+    recording, made, call = comparison.recording, comparison.replay, comparison.call
+    if recording is None or not recording.calls:
+        return []
+    size, at = recording.recorded[call], recording.calls[call].message
+    told = f"recorded {size:,}" if size else f"estimated {recording.sizes[call]:,}"
+    parts: list[tuple[int, Run]] = [
+        (9, (f"call {call + 1:,} of {comparison.calls:,}, #{at:,}", BOLD)),
+        (7, (told, "" if size else WARN)),
+    ]
+    if made is not None:
+        under, without = made.sizes[call], made.baseline[call]
+        if comparison.recorded == "ignore" and without != size:
+            parts.append((5, (f"without a policy {without:,}", "")))
+        words = "under the policy" if width >= ROOMY else "policy"
+        parts.append((8, (f"{words} {under:,}", f"{BOLD} {HUE}")))
+        less = without - under
+        share = f" ({percent(abs(less) / without)})" if without and less else ""
+        parts.append((6, (f"{signed(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
+        if under > made.windows[call]:
+            parts.append((8, (f"over the window of {made.windows[call]:,}", f"{BOLD} {BAD}")))
+    return spread(parts, [], width)
+
+
+def around_line(comparison: Comparison, width: int) -> list[Run]:
+    """Where the policy fires, seen from a call at which it does not."""
+    made, recording, call = comparison.replay, comparison.recording, comparison.call
+    if made is None or recording is None:
+        return []
+    found = comparison.firing_calls
+    if not found:
+        return [(short_words(f"{comparison.lane.policy} never fires along this recording", width), MUTED)]
+    place = bisect_right(found, call)
+    before, after = found[place - 1] if place else None, found[place] if place < len(found) else None
+    messages = {firing.call: firing.message for firing in made.firings}
+    words = [
+        f"last fired before #{messages[before]:,}, {plural(call - before, 'call')} ago"
+        if before is not None
+        else "has not fired yet",
+        f"fires next before #{messages[after]:,}, in {plural(after - call, 'call')}"
+        if after is not None
+        else "does not fire again",
+    ]
+    return [(short_words("   ".join(words), width), MUTED)]
+
+
+def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
+    """What the recording did to its context before the call under the cursor."""
+    facts, undone = comparison.session.facts, comparison.recorded == "ignore"
+    for event in comparison.events.get(comparison.call, ()):
+        sign = BEGINS if event.begins_context else FALLS
+        forms = labels(facts, event)
+        text = next((form for form in forms if len(form) + 12 <= width), forms[-1])
+        yield [(f"{sign} ", BOLD), (short(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
+
+
+def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
+    """A firing, the more important first: sizes, why, what it cost, what of it was used later, and what it took."""
+    replay = comparison.replay
+    count = len(replay.firings) if replay else 0
+    number = replay.firings.index(firing) + 1 if replay else 0
+    parts: list[tuple[int, Run]] = [
+        (9, (f"{FIRES} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
+        (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
+        (7, (what(firing), "")),
+        (5, (f"cache keeps {firing.cut.kept:,}", MUTED)),
+    ]
+    yield spread(parts, [], width)
+    why = firing.reason
+    if replay and firing.policy != replay.policy:
+        why = f"{firing.policy}: {why}"
+    if firing.decided != firing.message:
+        why += f"; begun in the background before #{firing.decided:,}"
+    if firing.believed is not None and f"{firing.believed:,}" not in why:
+        why += f"; its runtime believes {firing.believed:,}"
+    yield [("  why ", MUTED), (short_words(safe(why), width - 6), "")]
+    study = made.study if (made := comparison.lane.made) else None
+    if study is not None:
+        yield from _worth_lines(study, firing, width)
+    for number, item in enumerate(largest(firing)):
+        text = preview(item.message, item.row) if item.message < len(comparison.session) else "an earlier summary"
+        head = "  largest " if not number else "          "
+        tokens = f"{item.tokens:,}"
+        where = f"#{item.message:,} "
+        room = width - len(head) - len(where) - 12
+        yield [
+            (head, MUTED),
+            (f"{tokens:>7}  ", ""),
+            (where, MUTED),
+            (short(f"{item.done} {line(text)}", max(room, 8)), ""),
+        ]
+
+
+def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
+    """What a firing costs, and what the recorded run used later of what it took."""
+    number = next(number for number, each in enumerate(study.replay.firings) if each is firing)
+    cost, cases = study.priced.firings[number], [study.regret.cases[each] for each in study.cases_of(firing)]
+    less = cost.cost < 0
+    words = f"saves {told(-cost.cost, study.priced)}" if less else f"costs {told(cost.cost, study.priced)}"
+    parts: list[tuple[int, Run]] = [
+        (9, ("  price", MUTED)),
+        (8, (words, GOOD if less else WARN)),
+        (6, (_pays(cost), "")),
+        (7, (f"{plural(len(cases), 'regret')}", WARN if cases else MUTED)),
+    ]
+    yield spread(parts, [], width)
+    for case in cases[:REGRETS]:
+        text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {line(case.evidence)}"
+        yield [("  used later ", WARN), (short(text, width - 13), "")]
+    if len(cases) > REGRETS:
+        yield [(f"  … {plural(len(cases) - REGRETS, 'more regret')}; t lists them", MUTED)]
+
+
+def _pays(cost: FiringPrice) -> str:
+    """Whether a firing pays, and after how many of the calls that had its context."""
+    if cost.verdict == "pays":
+        left = plural(cost.calls_left, "call")
+        return f"pays after {ceil(cost.break_even):,} of {left}" if cost.break_even else "pays at once"
+    if cost.verdict == "does not pay" and cost.break_even:
+        return f"would pay after {ceil(cost.break_even):,} calls, had {cost.calls_left:,}"
+    return cost.verdict
+
+
+class Item(NamedTuple):
+    """Something that a firing took: its estimated tokens (``bytes/4``), where it is, and what became of it."""
+
+    tokens: int
+    message: int
+    row: int
+    done: str
+
+
+DONE = {"clear": "cleared", "truncate": "truncated", "drop": "dropped"}
+
+
+def largest(firing: Firing, count: int = LARGEST) -> list[Item]:
+    """The largest of what a firing took, the largest first."""
+    plan = firing.plan
+    facts, order = plan.context.facts, plan.context.order
+    found = [
+        Item(plan.tokens_of(row), facts.block_message[row], row, DONE[change.action])
+        for row, change in plan.changes.items()
+    ]
+    asked = {position for span in plan.summarised or () for position in span}
+    for span in plan.dropped:
+        for position in span:
+            done = "summarised" if position in asked else "dropped"
+            found.append(Item(message_tokens(facts, order[position]), order[position], -1, done))
+    return [_as_result(facts, item) for item in nlargest(count, found)]
+
+
+def _as_result(facts: Facts, item: Item) -> Item:
+    """An item that tells what its message is best known by: the largest result, where that is all it holds."""
+    if item.row >= 0:
+        return item
+    rows = facts.blocks_of(item.message)
+    largest_row = max(rows, key=lambda row: facts.size[row], default=-1)
+    is_result = largest_row >= 0 and facts.kind[largest_row] == Kind.TOOL_RESULT
+    return item._replace(row=largest_row) if is_result else item
+
+
+# The table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of the table: its head, and how it is told of a policy and of none, in full and in short."""
+
+    head: str
+    of: Callable[[Measured, bool], str]
+    without: Callable[[Measured, bool], str]
+
+
+def _tokens(number: int, full: bool) -> str:
+    return f"{number:,}" if full else in_short(number)
+
+
+def saved(made: Measured) -> str:
+    """The share of all tokens that is not sent."""
+    share = made.totals.saved / made.without if made.without else 0.0
+    return percent(share) if share >= 0 else f"−{percent(-share)}"
+
+
+def _over(sizes: Sequence[int], windows: Sequence[int]) -> str:
+    return f"{sum(size > window for size, window in zip(sizes, windows, strict=True)):,}"
+
+
+def _cost(made: Measured, full: bool) -> str:
+    """What prompts and summaries cost less than without the policy, in full with the cost itself."""
+    if made.study is None:
+        return "…"
+    priced = made.study.priced
+    less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
+    share = f"−{percent(less)}" if less > 0 else f"+{percent(-less)}" if less < 0 else "0 %"
+    return f"{_money(priced.cost, priced)} ({share})" if full else share
+
+
+def _money(cost: float, priced: Priced) -> str:
+    return f"${cost:,.2f}" if priced.table.unit == "USD" else in_short(round(cost))
+
+
+def _cost_without(made: Measured, full: bool) -> str:
+    return _money(made.study.priced.baseline_cost, made.study.priced) if made.study and full else "–"
+
+
+def _regrets(made: Measured, full: bool) -> str:
+    """How many of the dropped blocks were used later."""
+    if made.study is None:
+        return "…"
+    found = made.study.regret
+    return f"{found.used_later:,} of {found.dropped:,}" if full else f"{found.used_later:,}"
+
+
+COLUMNS = (
+    Column("firings", lambda made, full: f"{len(made.replay.firings):,}", lambda made, full: "–"),
+    Column(
+        "peak",
+        lambda made, full: _tokens(made.totals.peak, full),
+        lambda made, full: _tokens(max(made.replay.baseline, default=0), full),
+    ),
+    Column("sent", lambda made, full: _tokens(made.totals.sent, full), lambda made, full: _tokens(made.without, full)),
+    Column("saved", lambda made, full: saved(made), lambda made, full: "–"),
+    Column("cost", _cost, _cost_without),
+    Column("regrets", _regrets, lambda made, full: "–"),
+    Column(
+        "over",
+        lambda made, full: f"{made.totals.overflows:,}",
+        lambda made, full: _over(made.replay.baseline, made.replay.windows),
+    ),
+)
+"""The numbers of the table, in order; the last is how many calls are over the window."""
+WITHOUT = {"keep": "as recorded", "ignore": "recorded compactions undone"}
+
+
+def table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
+    """The policies with their numbers in *height* lines: a head, as many as fit with the selected one among them, and
+    at the end the recording without any.
+    """
+    lanes = comparison.lanes
+    known = next((lane.made for lane in (comparison.lane, *lanes) if lane.made), None)
+    numbers = _numbers(COLUMNS, lanes, known, True)
+    if width - sum(numbers.widths) < NAME:
+        numbers = _numbers(COLUMNS, lanes, known, False)
+    if width - sum(numbers.widths) < LEAST_NAME:
+        numbers = _numbers([each for each in COLUMNS if each.head not in LESS], lanes, known, False)
+    heads, cells, last, widths = numbers
+    name = max(width - sum(widths), 12)
+    lines = [pad([("  policy".ljust(name), MUTED), *_cells(heads, widths, MUTED)], width)]
+    first, room = first_in_sight(len(lanes), comparison.selected, height), height - 2
+    for number in range(first, min(first + room, len(lanes))):
+        lane, here = lanes[number], number == comparison.selected
+        style = BOLD if here else ""
+        runs: list[Run] = [("▸ " if here else "  ", f"{BOLD} {HUE}")]
+        if lane.trouble:
+            runs.append((short_words(safe(lane.trouble), width - 2), BAD))
+        else:
+            runs.append((short(safe(lane.label), name - 3).ljust(name - 2), style))
+            runs += _cells(cells[number], widths, style) if lane.made else [("…", MUTED)]
+        line_ = pad(runs, width)
+        lines.append(on(line_) if here else line_)
+    more = len(lanes) - room
+    words = WITHOUT[comparison.recorded] + (f", {more} more ↑↓" if more > 0 else "")
+    lines.append(pad([(short(f"  {words}", name - 1).ljust(name), MUTED), *_cells(last, widths, MUTED)], width))
+    return lines[:height]
+
+
+class _Numbers(NamedTuple):
+    """The heads of some columns, the numbers of all policies and those without any, and how wide the columns are."""
+
+    heads: list[str]
+    cells: list[list[str]]
+    last: list[str]
+    widths: list[int]
+
+
+def _numbers(columns: Sequence[Column], lanes: Sequence[Lane], known: Measured | None, full: bool) -> _Numbers:
+    heads = [column.head for column in columns]
+    cells = [[column.of(lane.made, full) if lane.made else "" for column in columns] for lane in lanes]
+    last = [column.without(known, full) if known else "" for column in columns]
+    return _Numbers(heads, cells, last, [max(map(len, each)) + 2 for each in zip(heads, last, *cells, strict=True)])
+
+
+def first_in_sight(count: int, selected: int, height: int) -> int:
+    """The first policy that a table of *height* lines shows, so that the selected one is in sight."""
+    room = max(height - 2, 1)
+    return max(min(selected, count - 1) - room + 1, 0)
+
+
+def _cells(texts: Sequence[str], widths: Sequence[int], style: str) -> list[Run]:
+    return [(text.rjust(width), style) for text, width in zip(texts, widths, strict=True)]
+
+
+# What there is instead
+
+
+def nothing(comparison: Comparison) -> tuple[str, str]:
+    """Why there is no chart, and what to do about it, in words; empty where there is one."""
+    if comparison.recording is None:
+        return "Preparing the recording…", ""
+    if not comparison.calls:
+        return "No call to a model in this session: there is nothing to replay", "esc goes back"
+    lane = comparison.lane
+    if lane.trouble:
+        return lane.trouble, "a digit chooses another policy, a adds one"
+    return ("", "") if lane.made else (f"Replaying {lane.policy}…", "")
+
+
+def limits(width: int) -> str:
+    """What a replay does not show, in the words there is room for."""
+    whole = " ".join(LIMITS)
+    forms = (whole, f"{whole.partition('. ')[0]}.")
+    return next((each for each in forms if len(each) <= width), short_words(SHORT_LIMITS, width))

@@ -1,0 +1,394 @@
+"""Policies side by side: what is computed next, what is shown meanwhile, the cursor, the words, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import context_tui as ct
+from context_tui.errors import PlanError
+from context_tui.lab import Lab
+from context_tui.policies.registry import POLICIES
+from context_tui.replay.recording import Recording
+from context_tui.replay.walk import replay
+from context_tui.session.session import Session
+from context_tui.tui.command_line import replay_line
+from context_tui.tui.screens.replay import telling
+from context_tui.tui.screens.replay.charts import charts_of
+from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
+from context_tui.tui.screens.replay.firings import parts
+from context_tui.tui.screens.replay.measured import Measured, measure, shared, studied
+from context_tui.tui.view import View
+from tests.tui.inspecting import conversation
+from tests.tui.tuning import sample
+
+WINDOW = 60_000
+
+
+def recorded(**asked: Any) -> Session:
+    """A session in whose window two policies fire, with a compaction half way."""
+    return sample(**asked).with_window(WINDOW)
+
+
+def computed(wanted: Wanted, recording: Recording) -> Measured | str:
+    """What the thread computes."""
+    policy, setting = POLICIES[wanted.setting.policy], wanted.setting
+    try:
+        return measure(recording, policy, wanted.params, setting.recorded, wanted.lane.view.runtime_state)
+    except PlanError as error:
+        return str(error)
+
+
+def finish(comparison: Comparison) -> list[str]:
+    """Compute all that is wanted; returns the policies in the order of that."""
+    if comparison.recording is None:
+        comparison.prepared(Recording(comparison.session))
+    done = list[str]()
+    assert comparison.recording is not None
+    while (wanted := comparison.wanted()) is not None:
+        done.append(wanted.setting.policy)
+        comparison.take(wanted, computed(wanted, comparison.recording))
+    return done
+
+
+def compared(*policies: str, session: Session | None = None, **params: Any) -> Comparison:
+    """A comparison of these, computed; *params* are those of the first."""
+    first, *others = policies or ("defect-microcompact",)
+    made = Comparison(View(session or recorded(), policy=first, params={first: params}))
+    for name in others:
+        made.add(name)
+    made.select(0)
+    finish(made)
+    return made
+
+
+def text(lines: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+    return ["".join(part for part, _ in line).rstrip() for line in lines]
+
+
+# What is computed
+
+
+def test_the_selected_policy_is_computed_first_and_each_once() -> None:
+    made = Comparison(View(recorded(), policy="defect-microcompact"))
+    made.add("defect-compact")
+    made.add("defect-compact")
+    made.select(1)
+    assert finish(made) == ["defect-compact", "defect-microcompact"], "two with the same settings share one replay"
+    assert made.lanes[1].made is made.lanes[2].made
+    assert finish(made) == []
+
+
+def test_the_same_numbers_as_by_the_python_api() -> None:
+    made = compared("defect-microcompact", "defect-compact", keep_recent_turns=2)
+    made.toggle_recorded()
+    finish(made)
+    session = recorded()
+    for lane, params in zip(made.lanes, ({"keep_recent_turns": 2}, {}), strict=True):
+        again = replay(session, lane.policy, recorded="ignore", **params)
+        assert lane.made is not None and lane.replay is not None
+        assert list(lane.replay.sizes) == list(again.sizes)
+        assert lane.made.totals == again.totals
+        assert [firing.message for firing in lane.replay.firings] == [firing.message for firing in again.firings]
+
+
+def test_what_was_computed_for_the_last_value_is_shown_until_the_next_is_there() -> None:
+    made = compared()
+    made.set("defect-microcompact", "microcompact_ratio", 0.5)
+    late = made.wanted()
+    before = made.replay
+    made.set("defect-microcompact", "microcompact_ratio", 0.4)
+    assert late is not None and made.replay is before
+    assert made.recording is not None
+    assert made.take(late, computed(late, made.recording)), "it moves while the value is dragged"
+    assert made.replay is not before and made.wanted() is not None
+    finish(made)
+    assert made.replay is not None and made.replay.params.microcompact_ratio == 0.4
+
+
+@pytest.mark.parametrize("change", ["policy", "recorded", "removed"])
+def test_what_is_of_something_else_is_not_shown(change: str) -> None:
+    made = compared("defect-microcompact", "defect-compact")
+    made.set("defect-microcompact", "microcompact_ratio", 0.5)
+    late = made.wanted()
+    assert late is not None and made.recording is not None
+    if change == "policy":
+        made.choose("koda-microcompact")
+    elif change == "recorded":
+        made.toggle_recorded()
+    else:
+        made.remove()
+    assert not made.take(late, computed(late, made.recording))
+
+
+def test_a_policy_that_cannot_be_replayed_says_why() -> None:
+    made = compared("manual")
+    assert made.replay is None and "by hand" in made.lane.trouble
+    why, remedy = telling.nothing(made)
+    assert "by hand" in why and "digit" in remedy
+    assert any("by hand" in line for line in text(telling.table(made, 80, 4)))
+    made.choose("chain")
+    made.set("chain", "policies", ("nonesuch",))
+    finish(made)
+    assert "nonesuch" in made.lane.trouble
+
+
+def test_without_a_call_there_is_nothing_to_replay() -> None:
+    made = compared(session=ct.from_messages([{"role": "user", "content": "Hello"}]))
+    assert "nothing to replay" in telling.nothing(made)[0]
+    assert made.point is None
+    assert charts_of(made, 0, 80, 20).lines == []
+    made.to_firing(1)
+    made.move(5)
+    assert made.call == 0
+
+
+# The cursor
+
+
+def test_the_cursor_goes_from_firing_to_firing_around_the_ends() -> None:
+    made = compared(microcompact_ratio=0.3, keep_recent_turns=1)
+    found = made.firing_calls
+    assert len(found) >= 3
+    made.go(0)
+    seen = [made.to_firing(1) and made.call for _ in range(len(found) + 1)]
+    assert seen == [*found, found[0]]
+    assert made.to_firing(-1) and made.call == found[-1]
+    made.go(10**9)
+    assert made.call == made.calls - 1
+    made.move(-(10**9))
+    assert made.call == 0
+    never = compared("agent-sdk-prune")
+    assert not never.to_firing(1) and never.call == 0
+    assert "never fires" in text([telling.around_line(never, 80)])[0]
+
+
+def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
+    made = compared("defect-compact")
+    assert made.to_firing(1)
+    [firing] = made.firings_at(made.call)
+    assert made.point == firing.decided
+    planned = ct.plan(made.session, "defect-compact", at=made.point)
+    assert planned.changed and planned.boundary == firing.plan.boundary
+    made.move(1)
+    assert made.recording is not None and made.point == made.recording.calls[made.call].message
+
+
+# Words
+
+
+def test_a_call_is_told_in_words() -> None:
+    made = compared()
+    assert made.recording is not None and made.replay is not None
+    made.to_firing(1)
+    [line] = text([telling.call_line(made, 120)])
+    at, under = made.recording.calls[made.call].message, made.replay.sizes[made.call]
+    assert line.startswith(f"call {made.call + 1} of {made.calls}, #{at}  recorded {made.recording.sizes[made.call]:,}")
+    assert f"under the policy {under:,}" in line and "−" in line and " %)" in line
+    [firing] = made.firings_at(made.call)
+    first, why, *largest = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    assert first.startswith(f"▲ firing 1 of {len(made.replay.firings)} before #{firing.message}")
+    assert f"{firing.before:,} → {firing.after:,}" in first and f"{firing.cleared} cleared" in first
+    assert f"cache keeps {firing.cut.kept:,}" in first
+    assert firing.reason in why
+    assert len(largest) == min(firing.cleared, telling.LARGEST) and "cleared Read a file" in largest[0]
+
+
+def test_the_largest_of_what_a_firing_took_come_first() -> None:
+    made = compared("defect-compact")
+    assert made.replay is not None
+    items = telling.largest(made.replay.firings[0], 100)
+    assert [item.tokens for item in items] == sorted((item.tokens for item in items), reverse=True)
+    assert len(items) == made.replay.firings[0].summarised
+    assert {item.done for item in items} == {"summarised"}
+
+
+def test_recorded_compactions_are_told_and_whether_they_happen() -> None:
+    made = compared()
+    [(call, _)] = made.events.items()
+    made.go(call)
+    assert any(line.startswith("│ full compaction") for line in text(list(telling.event_lines(made, 100))))
+    assert "1 recorded compaction kept" in text([telling.header(made, 1.0, 120)])[0]
+    assert made.replay is not None
+    kept = list(made.replay.baseline)
+    made.toggle_recorded()
+    finish(made)
+    assert all("(undone)" in line for line in text(list(telling.event_lines(made, 100))))
+    assert "1 recorded compaction undone" in text([telling.header(made, 1.0, 120)])[0]
+    assert max(made.replay.baseline) > max(kept)
+    assert charts_of(made, 0, 80, 20).traced, "what was recorded is drawn besides"
+    assert "without a policy" in text([telling.call_line(made, 160)])[0]
+    assert "recorded compactions undone" in text(telling.table(made, 100, 4))[-1]
+
+
+def test_sizes_that_nobody_recorded_are_called_estimated() -> None:
+    made = compared(session=ct.from_messages(conversation()))
+    assert made.is_estimated
+    assert "estimated" in text([telling.header(made, 1.0, 120)])[0]
+    assert "estimated" in text([telling.call_line(made, 120)])[0]
+    assert "recorded " not in text([telling.call_line(made, 120)])[0]
+    some = compared(session=recorded())
+    assert "all sizes recorded" in text([telling.header(some, 1.0, 140)])[0]
+
+
+def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
+    made = compared("defect-microcompact", "agent-sdk-prune")
+    assert made.lane.made is not None and made.replay is not None
+    head, first, second, last = text(telling.table(made, 120, 4))
+    sums = made.lane.made.totals
+    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "regrets", "over"]
+    count = str(len(made.replay.firings))
+    assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
+    assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
+    assert last.split()[:3] == ["as", "recorded", "–"]
+    small = text(telling.table(made, 58, 4))
+    assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
+    assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "regrets"], "what the chart shows goes"
+
+
+def test_prices_and_regrets_follow_the_replays() -> None:
+    made = compared("defect-microcompact", "defect-microcompact", "defect-compact")
+    assert made.recording is not None and made.unstudied() is None, "not before what they share is known"
+    made.shared = shared(made.recording)
+    order = list[str]()
+    while (wanted := made.unstudied()) is not None:
+        assert wanted.made is not None
+        order.append(wanted.setting.policy)
+        assert made.take(wanted, studied(wanted.made, made.shared))
+    assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
+    assert made.lane.made is not None and made.lane.made.study is not None
+    study, lab = made.lane.made.study, Lab(made.session)
+    again = lab.study(POLICIES["defect-microcompact"], made.lane.params)
+    assert study.priced.cost == pytest.approx(again.priced.cost)
+    assert (study.regret.used_later, study.regret.dropped) == (again.regret.used_later, again.regret.dropped)
+    row = text(telling.table(made, 140, 5))[1]
+    assert f"${study.priced.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
+    whole = "\n".join(part.text for part in parts(made))
+    assert "without the policy" in whole and "regrets: " in whole
+    assert made.to_firing(1)
+    [firing] = made.firings_at(made.call)
+    lines = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    assert any(line.startswith("  price") and " regret" in line for line in lines)
+    late = Wanted(made.lane, made.setting_of(made.lane), made.lane.params, made.lane.made)
+    made.set("defect-microcompact", "microcompact_ratio", 0.4)
+    finish(made)
+    assert not made.take(late, studied(late.made, made.shared)) if late.made else False, "of an earlier replay"
+
+
+def test_a_regret_is_told_with_its_evidence() -> None:
+    body = "".join(f"rare_identifier_{number} = compute_{number * 7}(4711)\n" for number in range(300))
+    call = {"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "src/one.py"}}
+    talk: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": body}]},
+        {"role": "assistant", "content": "Seen."},
+        *conversation(4),
+        {"role": "user", "content": "Again"},
+        {"role": "assistant", "content": [{**call, "id": "b"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "b", "content": body}]},
+        {"role": "assistant", "content": "Seen."},
+    ]
+    made = compared(session=ct.from_messages(talk).with_window(10_000), keep_recent_turns=1)
+    assert made.recording is not None
+    made.shared = shared(made.recording)
+    wanted = made.unstudied()
+    assert wanted is not None and wanted.made is not None
+    made.take(wanted, studied(wanted.made, made.shared))
+    assert made.replay is not None
+    told = [
+        line
+        for firing in made.replay.firings
+        for line in text(list(telling.firing_lines(made, firing, 100, lambda message, row: "")))
+    ]
+    assert any("used later #2" in line and "(re-fetch)" in line for line in told), told
+
+
+def test_the_selected_policy_is_in_sight_in_a_small_table() -> None:
+    made = compared("defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-prune")
+    for number, lane in enumerate(made.lanes):
+        made.select(number)
+        lines = text(telling.table(made, 80, 4))
+        assert len(lines) == 4 and any(line.startswith("▸") and lane.policy in line for line in lines)
+        assert "2 more" in lines[-1]
+
+
+def test_settings_stand_beside_the_name_and_session_text_is_safe() -> None:
+    made = compared(keep_recent_turns=7)
+    assert "defect-microcompact keep_recent_turns=7" in text(telling.table(made, 120, 3))[1]
+    nasty = replace(made.session.info, path="/tmp/\x1b[31m[/]x.jsonl")
+    made.session = replace(made.session, info=nasty)
+    assert "\x1b" not in text([telling.header(made, 1.0, 120)])[0]
+
+
+def test_the_list_of_firings_has_them_all() -> None:
+    made = compared("defect-microcompact", "manual")
+    assert made.replay is not None
+    whole = "\n".join(part.text for part in parts(made))
+    assert whole.count("  before #") == len(made.replay.firings) > 0
+    assert "by hand" in whole and "does not show what an\nagent" in whole
+
+
+@pytest.mark.parametrize("width", [20, 58, 78, 118, 198])
+def test_limits_are_told_at_any_width(width: int) -> None:
+    words = telling.limits(width)
+    assert words and len(words) <= width
+
+
+# What is compared, and the way back
+
+
+def test_adding_and_removing() -> None:
+    made = compared(keep_recent_turns=5)
+    made.add("defect-microcompact")
+    assert made.selected == 1 and made.lane.values == {"keep_recent_turns": 5}, "the same again: its settings"
+    made.set("defect-microcompact", "keep_recent_turns", 1)
+    assert [lane.values for lane in made.lanes] == [{"keep_recent_turns": 5}, {"keep_recent_turns": 1}]
+    assert made.remove() and made.selected == 0
+    assert not made.remove(), "one stays"
+    while len(made.lanes) < MOST:
+        assert made.add("koda-microcompact")
+    assert not made.add("koda-microcompact") and len(made.lanes) == MOST
+
+
+def test_going_there_again_finds_what_was_compared() -> None:
+    made = compared("defect-microcompact", "defect-compact")
+    made.select(1)
+    view = View(made.session, policy="defect-compact", at=40)
+    again = Comparison(view, made)
+    assert [lane.policy for lane in again.lanes] == ["defect-microcompact", "defect-compact"]
+    assert again.selected == 1 and again.recording is made.recording and again.wanted() is None
+    other = Comparison(replace(view, policy="koda-microcompact"), again)
+    assert [lane.policy for lane in other.lanes] == ["defect-microcompact", "koda-microcompact"], "what was selected"
+    assert [wanted.setting.policy] == ["koda-microcompact"] if (wanted := other.wanted()) else False
+    larger = Comparison(replace(view, session=view.session.with_window(100_000)), other)
+    assert larger.recording is None and all(lane.made is None for lane in larger.lanes), "another window, other replays"
+    assert [lane.view.session for lane in larger.lanes] == [larger.session] * 2
+
+
+def test_the_settings_that_go_back_are_those_that_were_compared() -> None:
+    made = compared("defect-microcompact", "defect-compact", keep_recent_turns=5)
+    made.add("defect-microcompact")
+    made.set("defect-microcompact", "keep_recent_turns", 1)
+    made.select(2)
+    made.set("defect-compact", "compact_ratio", 0.9)
+    made.select(0)
+    assert made.params == {"defect-microcompact": {"keep_recent_turns": 5}, "defect-compact": {"compact_ratio": 0.9}}
+    made.select(1)
+    assert made.params["defect-microcompact"] == {"keep_recent_turns": 1}, "of two the selected one's"
+
+
+def test_the_command_replays_the_same() -> None:
+    made = compared("defect-microcompact", "defect-compact", keep_recent_turns=2)
+    line = replay_line([lane.view for lane in made.lanes], "ignore")
+    path = made.session.info.path
+    policies = "-P defect-microcompact -p keep_recent_turns=2 -P defect-compact"
+    assert line == f"context-tui replay {path} {policies} --recorded ignore --window {WINDOW}"
+
+
+def test_settings_are_offered_for_the_whole_recording() -> None:
+    made = compared()
+    assert len(made.whole) == len(made.session) > len(made.lane.view.context)

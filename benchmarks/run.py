@@ -11,7 +11,11 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import growth
-from benchmarks.measures import MEASURES, Row
+from benchmarks.measures import MEASURES as SCREENS
+from benchmarks.measures import Row
+from benchmarks.sweeps import replaying, sweeping
+
+MEASURES = {**SCREENS, "replays": replaying, "sweeps": sweeping}
 
 
 def line(row: Row) -> str:

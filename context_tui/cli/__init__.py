@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "what a policy would do to a session",
     "apply": "apply a policy and write the result to a new file",
     "replay": "what policies would have done along a session",
+    "sweep": "many settings along many sessions, and which nothing beats",
     "compare": "which facts survive in the summaries of several summarizers",
     "policies": "the policies and their parameters",
     "formats": "the session formats that can be read and written",

@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         "-P",
         "--policy",
         dest="policies",
-        action=_NextPolicy,
+        action=NextPolicy,
         type=named,
         metavar="POLICY",
         help="a policy, or settings saved under a name; several are shown side by side",
@@ -70,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
         "-p",
         "--param",
         dest="policies",
-        action=_ItsParam,
+        action=ItsParam,
         metavar="KEY=VALUE",
         help="set a parameter of the -P before it; may be repeated",
     )
@@ -120,14 +120,14 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
-class _NextPolicy(argparse.Action):
+class NextPolicy(argparse.Action):
     """Begin one more policy, whose parameters follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
 
 
-class _ItsParam(argparse.Action):
+class ItsParam(argparse.Action):
     """A parameter of the last policy."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:

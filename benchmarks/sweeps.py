@@ -1,0 +1,134 @@
+"""Replays and sweeps, against a loop that puts the context together and plans anew at every request."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from benchmarks.measures import LARGE_BYTES, Row, best_of, session
+from context_tui.compaction.changes import bodies_of
+from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.replay.amounts import minus, tokens_of
+from context_tui.replay.recording import Recording
+from context_tui.session.context import Body, Context, context_at
+from context_tui.session.facts import Kind, Usage
+from context_tui.tokens.estimators import context_tokens, message_tokens
+
+REQUESTS_BYTES = 10_900_000
+"""A session of about 1,000 requests, with recorded compactions."""
+
+
+def naive(recording: Recording, params: DefectMicrocompactParams) -> tuple[list[int], int, int]:
+    """defect-microcompact along a recording, with nothing kept from one request to the next but what it did.
+
+    Returns:
+        By call, the tokens of its context; how often it cleared, and how many results.
+    """
+    facts, policy = recording.session.facts, DefectMicrocompact()
+    calls = {call.message: number for number, call in enumerate(recording.calls)}
+    own: dict[int, Body] = {}
+    sizes: list[int] = []
+    firings, forgot, reply, reported = 0, 0, -1, 0
+    for at, phases in recording.looks:
+        if "before_call" not in phases:
+            continue
+        now = context_at(facts, at)
+        there = set(now.order)
+        held = {row: body for row, body in own.items() if facts.block_message[row] in there and row not in now.replaced}
+        context = Context(facts, at, now.order, now.epoch_start, {**now.replaced, **held})
+        knows = reply >= max(now.epoch_start, now.rewritten, forgot)
+        since = sum(message_tokens(facts, message) for message in now.order if message >= reply)
+        believed = reported + since if knows else context_tokens(context)
+        usage = Usage(reported) if knows else None
+        window = recording.session.window_at(at)
+        state = RuntimeState(
+            at, believed, usage, None, False, True, window, estimated=0, messages=len(now.order), results=0, reply=0
+        )
+        plan = policy.plan(context, params, state)
+        if plan.trigger.fires and plan.changed:
+            new = bodies_of(plan.changes)
+            own.update(new)
+            held.update(new)
+            firings, forgot = firings + 1, at
+        if at in calls:
+            call = recording.calls[calls[at]]
+            replaced = {**now.replaced, **held}
+            more = minus(recording.content_of(now.order, replaced), recording.content_of(now.order, now.replaced))
+            size = max(recording.sizes[calls[at]] + tokens_of(more, recording.weights_at(call.request)), 0)
+            sizes.append(size)
+            if recording.recorded[calls[at]] is not None:
+                reply, reported = at, size
+    return sizes, firings, len(own)
+
+
+def timed(action: Any) -> tuple[float, Any]:
+    """Seconds that something takes, and what it gives."""
+    begun = time.perf_counter()
+    found = action()
+    return time.perf_counter() - begun, found
+
+
+def grid() -> list[DefectMicrocompactParams]:
+    """Ten thousand settings."""
+    return [
+        DefectMicrocompactParams(keep_recent_turns=turns, min_clear_tokens=tokens, microcompact_ratio=ratio / 100)
+        for turns in range(1, 21)
+        for tokens in range(0, 2_500, 50)
+        for ratio in range(50, 100, 5)
+    ]
+
+
+def replaying() -> list[Row]:
+    """A replay of 1,000 requests under one setting, and ten thousand settings of one policy on it."""
+    import context_tui as ct
+    from context_tui.replay.walk import replay_with
+    from context_tui.sweep.kernel import outcomes
+
+    recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
+    settings = grid()
+    tried = [settings[number] for number in (0, 3_333, 6_112, 9_999)]
+    plain, ours = 0.0, 0.0
+    for params in tried:
+        seconds, (sizes, firings, cleared) = timed(partial(naive, recording, params))
+        plain += seconds / len(tried)
+        made = replay_with(recording, DefectMicrocompact(), params)
+        assert (made.sizes, len(made.firings), len(made.gone)) == (sizes, firings, cleared), "other numbers"
+        replayed = partial(replay_with, recording, DefectMicrocompact(), params)
+        ours += min(timed(replayed)[0] for _ in range(3)) / len(tried)
+    all_at_once, found = timed(lambda: outcomes(recording, settings))
+    for number in range(0, len(settings), 997):
+        if found.known[number]:
+            made = replay_with(recording, DefectMicrocompact(), settings[number])
+            there = made.totals.sent, made.totals.peak, made.totals.overflows, len(made.firings), len(made.gone)
+            assert there == tuple(int(column[number]) for column in found[1:6]), "other numbers"
+    calls = f"{len(recording.calls):,} requests; a naive loop {plain * 1000:.0f} ms; equal numbers"
+    share = f"{all_at_once:.2f} s, {float(found.known.mean()):.0%} of the settings; equal numbers"
+    return [
+        Row("replay of 1,000 requests", ours * 1000, 50, "ms", calls),
+        Row("the same", ours / plain, 0.2, "× naive"),
+        Row("10,000 settings on it", all_at_once / plain, 1, "× naive", f"of one setting; {share}"),
+    ]
+
+
+def sweeping() -> list[Row]:
+    """Ten thousand settings on a session of hundreds of contexts, against one replay of it."""
+    import context_tui as ct
+    from context_tui.replay.walk import replay_with
+    from context_tui.sweep.kernel import outcomes
+
+    opened = ct.open_session(session(LARGE_BYTES))
+    recording, settings = Recording(opened), grid()
+    outcomes(recording, settings[:1])  # reads the results once
+    found = outcomes(recording, settings)
+    seconds = best_of(3, lambda: timed(lambda: outcomes(recording, settings))[0])
+    made = replay_with(recording, DefectMicrocompact(), settings[6_112])
+    alone = best_of(3, lambda: timed(lambda: replay_with(recording, DefectMicrocompact(), settings[6_112]))[0])
+    assert int(found.sent[6_112]) == made.totals.sent and found.known[6_112], "other numbers"
+    results = sum(kind == Kind.TOOL_RESULT for kind in opened.facts.kind)
+    detail = f"{len(recording.calls):,} requests, {results:,} results, {len(opened.facts.compactions):,} compactions"
+    return [
+        Row("10,000 settings, 100,000 results", seconds * 100_000 / results, 1, "s", f"{seconds:.2f} s for {detail}"),
+        Row("the same", seconds / alone, 2, "× a replay", f"of one setting: {alone:.2f} s; equal numbers"),
+    ]

@@ -1,0 +1,399 @@
+"""Many settings along sessions: each row is that of a replay of its own, and what beats what is right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import context_tui as ct
+from context_tui.errors import PlanError
+from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.registry import POLICIES
+from context_tui.replay.recording import Recording
+from context_tui.replay.result import Recorded
+from context_tui.replay.walk import replay_with
+from context_tui.session.session import Session
+from context_tui.sweep.frontier import Point, best, dominated, frontier
+from context_tui.sweep.gate import Gate, Limits, cases, gate_of
+from context_tui.sweep.kernel import _Most, _Over, outcomes
+from context_tui.sweep.measure import How, Measured, measured
+from context_tui.sweep.results import Sweep, sweep, sweep_report
+from context_tui.sweep.rows import Cost, Lost, Row, flat, row_of, row_report
+from context_tui.sweep.settings import MOST_SETTINGS, Setting, grid, together
+from context_tui.sweep.trails import Trails
+from context_tui.tokens.estimators import bytes4
+from tests.formats import recordings
+from tests.formats.recordings import call, conversations, result, text, usage
+
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+MICRO = POLICIES["defect-microcompact"]
+
+
+def growing(turns: int, reads: int = 2) -> recordings.Recording:
+    """Each turn reads files of 2,000 and of 200 tokens and answers; each call records what is there by then."""
+    made, size = recordings.Recording(), 10_000
+    for turn in range(turns):
+        made.user(f"turn {turn}")
+        for read in range(reads):
+            made.assistant(call(f"c{turn}-{read}", "Read", file_path=f"{turn}.py"), use=usage(0, read=size))
+            made.results(result(f"c{turn}-{read}", f"{turn} line\n" * (1_000 if read % 2 == 0 else 100)))
+            size += 2_000 if read % 2 == 0 else 200
+        made.assistant(text("done"), use=usage(0, read=size))
+    return made
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    return growing(8).open(tmp_path).with_window(30_000)
+
+
+# -- settings
+
+
+def names(found: list[Setting]) -> list[str]:
+    return [each.name for each in found]
+
+
+def test_a_grid_is_every_combination_of_the_values() -> None:
+    assert names(grid(MICRO, ["keep_recent_turns=2..3", "min_clear_tokens=256,512"])) == [
+        "defect-microcompact keep_recent_turns=2 min_clear_tokens=256",
+        "defect-microcompact keep_recent_turns=2",
+        "defect-microcompact min_clear_tokens=256",
+        "defect-microcompact",
+    ]
+    assert [each.default for each in grid(MICRO, ["keep_recent_turns=2..3"])] == [False, True]
+
+
+def test_a_grid_reaches_into_the_policies_that_another_runs() -> None:
+    found = grid(POLICIES["chain"], ["policies=defect-microcompact", "defect-microcompact.keep_recent_turns=1..2"])
+    assert [each.values["options"] for each in found] == [
+        {"defect-microcompact": {"keep_recent_turns": turns}} for turns in (1, 2)
+    ]
+    assert found[0].params.policies == ("defect-microcompact",)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        (["keep_recent_turn=1..3"], "did you mean keep_recent_turns"),
+        (["keep_recent_turns=0..3"], "at least 1"),
+        (["keep_recent_turns=1..200", "min_clear_tokens=1..200:1"], "are 40,000 settings, at most 20,000"),
+        (["keep_recent_turns"], "write KEY=VALUE"),
+    ],
+)
+def test_what_is_wrong_with_a_grid_is_said(texts: list[str], says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        grid(MICRO, texts)
+
+
+def _many() -> list[Setting]:
+    one = grid(MICRO)[0]
+    return [one._replace(name=str(number)) for number in range(MOST_SETTINGS)]
+
+
+def test_grids_together_have_each_setting_once() -> None:
+    assert names(together([grid(MICRO), grid(MICRO, ["keep_recent_turns=2..4"])])) == [
+        "defect-microcompact",
+        "defect-microcompact keep_recent_turns=2",
+        "defect-microcompact keep_recent_turns=4",
+    ]
+    with pytest.raises(PlanError, match="at most"):
+        together([_many(), grid(MICRO)])
+
+
+# -- the frontier
+
+points = st.dictionaries(
+    st.integers(0, 40).map(str), st.builds(Point, st.integers(-5, 9), st.integers(0, 9)), max_size=30
+)
+
+
+@given(points)
+def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, Point]) -> None:
+    beaten, left = dominated(found), frontier(found)
+    for name, point in found.items():
+        by = [other for other in found if found[other].beats(point)]
+        assert (name in beaten) == bool(by)
+        if by:
+            assert beaten[name] in by and beaten[name] not in beaten
+            least = [found[other].saved for other in found if found[other].regret <= point.regret]
+            assert found[beaten[name]].saved == max(least)
+    assert {found[name] for name in left} == {found[name] for name in found if name not in beaten}
+    assert [found[name] for name in left] == sorted({found[name] for name in left}, key=lambda each: each.regret)
+
+
+@given(points, st.integers(0, 9))
+def test_the_best_saves_most_within_a_regret(found: dict[str, Point], most: int) -> None:
+    within = [each for each in found.values() if each.regret <= most]
+    chosen = best(found, most)
+    assert (chosen is None) == (not within)
+    if chosen is not None:
+        assert found[chosen].saved == max(each.saved for each in within)
+
+
+# -- the kernel
+
+params = st.builds(
+    DefectMicrocompactParams,
+    keep_recent_turns=st.integers(1, 5),
+    min_clear_tokens=st.sampled_from([0, 5, 20, 30, 300, 599, 2_000]),
+    microcompact_ratio=st.sampled_from([0.01, 0.05, 0.3, 0.6, 0.61, 1.0]),
+)
+
+
+def totals(recording: Recording, each: DefectMicrocompactParams, recorded: Recorded) -> tuple[int, ...]:
+    made = replay_with(recording, DefectMicrocompact(), each, recorded=recorded)
+    gone = [row for row in made.gone if row < len(recording.session.facts.kind)]
+    sums = made.totals
+    tokens = sum(bytes4(recording.session.facts, row) for row in gone)
+    return sums.sent, sums.peak, sums.overflows, len(made.firings), len(gone), tokens
+
+
+@fixtures
+@given(
+    recording=conversations(),
+    tried=st.lists(params, min_size=1, max_size=30),
+    recorded=st.sampled_from(["keep", "ignore"]),
+    window=st.sampled_from([None, 1_000, 20_000, 150_000]),
+)
+def test_the_kernel_equals_replays(
+    tmp_path: Path,
+    recording: recordings.Recording,
+    tried: list[DefectMicrocompactParams],
+    recorded: Recorded,
+    window: int | None,
+) -> None:
+    there = Recording(recording.open(tmp_path).with_window(window))
+    found = outcomes(there, tried, recorded)
+    same: dict[int, object] = {}
+    for number, each in enumerate(tried):
+        if found.known[number]:
+            assert [int(column[number]) for column in found[1:-1]] == [*totals(there, each, recorded)]
+            gone = replay_with(there, DefectMicrocompact(), each, recorded=recorded).gone
+            assert same.setdefault(int(found.alike[number]), gone) == gone
+
+
+@fixtures
+@given(recording=conversations(compactions=False), tried=st.lists(params, min_size=1, max_size=9))
+def test_the_kernel_knows_sessions_in_which_sizes_are_recorded_throughout(
+    tmp_path: Path, recording: recordings.Recording, tried: list[DefectMicrocompactParams]
+) -> None:
+    there = Recording(recording.open(tmp_path).with_window(20_000))
+    if None not in there.recorded and not there.events:
+        found = outcomes(there, tried)
+        smallest = min(there.sizes, default=0)
+        assert found.known.all() or smallest < 10_000  # where what was cleared may be more than what was recorded
+
+
+def test_the_kernel_knows_settings_that_fire_and_that_do_not(session: Session) -> None:
+    tried = [DefectMicrocompactParams(keep_recent_turns=turns, microcompact_ratio=0.5) for turns in (1, 2, 5, 9)]
+    there = Recording(session)
+    found = outcomes(there, tried)
+    assert found.known.all()
+    assert [firings > 0 for firings in found.firings.tolist()] == [True, True, True, False]
+    assert [totals(there, each, "keep") for each in tried] == [
+        tuple(int(column[number]) for column in found[1:-1]) for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("recorded", ["keep", "ignore"])
+def test_the_kernel_leaves_alone_what_the_recording_clears_after_a_setting_did(
+    tmp_path: Path, recorded: Recorded
+) -> None:
+    made = growing(3)
+    made.microcompact("c0-0")
+    made.user("go on")
+    made.assistant(call("c9", "Read", file_path="9.py"), use=usage(0, read=15_000))
+    made.results(result("c9", "9 line\n" * 1_000))
+    made.assistant(text("done"), use=usage(0, read=17_000))
+    there = Recording(made.open(tmp_path).with_window(20_000))
+    tried = [
+        DefectMicrocompactParams(keep_recent_turns=1, microcompact_ratio=ratio, min_clear_tokens=least)
+        for ratio in (0.1, 0.84)
+        for least in (0, 512)
+    ]
+    found = outcomes(there, tried, recorded)
+    assert found.known.tolist() == ([False, False, True, True] if recorded == "keep" else [True] * 4)
+    for number, each in enumerate(tried):
+        alone = totals(there, each, recorded)
+        assert not found.known[number] or alone == tuple(int(column[number]) for column in found[1:-1])
+        assert alone[3] > 0 or each.microcompact_ratio > 0.5
+
+
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=40), st.data())
+def test_stretches_of_a_list(numbers: list[int], data: st.DataObject) -> None:
+    import numpy as np
+
+    places = st.integers(0, len(numbers))
+    asked = data.draw(st.lists(st.tuples(places, places, st.integers(-25, 25)), min_size=1, max_size=9))
+    begin, end, limit = (np.array(each, np.int64) for each in zip(*asked, strict=True))
+    over = _Over(np.array(numbers, np.int64), len(asked))
+    over.add(np.arange(len(asked)), begin, end, limit)
+    assert over.counted().tolist() == [sum(each > limit for each in numbers[a:b]) for a, b, limit in asked]
+    some = begin < end
+    most = _Most(np.array(numbers, np.int64)).between(begin[some], end[some]).tolist()
+    assert most == [max(numbers[a:b]) for a, b, _ in asked if a < b]
+
+
+# -- rows are those of replays
+
+GRIDS: dict[str, list[str]] = {
+    "defect-microcompact": ["keep_recent_turns=1..3", "min_clear_tokens=0,300", "microcompact_ratio=0.05,0.3,0.6"],
+    "defect-compact": ["compact_ratio=0.05..0.8:0.15", "compact_soft_ratio=0.05,0.4"],
+    "chain": ["defect-microcompact.keep_recent_turns=1..2", "defect-compact.compact_ratio=0.1,0.3,0.9"],
+    "koda-microcompact": ["gap_seconds=1,200,3600", "keep_recent=0..2"],
+    "agent-sdk-prune": [],
+    "anthropic-clear-tool-uses": ["trigger_tokens=1000,5000,90000", "keep_results=0..2", "clear_at_least=0,2000"],
+    "gemini-masking": ["keep_result_tokens=0,500,1000", "clear_at_least=0,1000", "truncate_head=50,60"],
+    "claude-code-auto": ["trigger_reserve=5000,20000,30000"],
+    "swe-agent-last-n": [],
+}
+
+
+@fixtures
+@given(
+    recording=conversations(),
+    name=st.sampled_from(sorted(GRIDS)),
+    recorded=st.sampled_from(["keep", "ignore"]),
+    quick=st.booleans(),
+)
+def test_every_row_is_that_of_its_own_replay(
+    tmp_path: Path, recording: recordings.Recording, name: str, recorded: Recorded, quick: bool
+) -> None:
+    session, how = recording.open(tmp_path), How(recorded, summary_tokens=100, delay=1, window=40_000, quick=quick)
+    chosen = grid(POLICIES[name], GRIDS[name])
+    rows = {row.setting: row for row in measured(session, chosen, how)}
+    assert [*rows] and {*rows} == {each.name for each in chosen}
+    alone = Measured(session, session.info.path, how)
+    for each in chosen:
+        assert rows[each.name] == alone.replayed(each)
+        assert rows[each.name].params == each.values
+
+
+def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
+    there, trails = Measured(session, "", How(quick=True)), Trails[Row]()
+    never = grid(POLICIES["defect-compact"], ["compact_ratio=0.99,1.0", "compact_soft_ratio=0.97,0.98"])
+    rows = [there.by_trail(each, trails) for each in never]
+    assert trails.replays == 1 and {row.saved for row in rows} == {0}
+    fires = grid(POLICIES["defect-compact"], ["compact_ratio=0.5,0.51,0.52", "compact_soft_ratio=0.3"])
+    rows = [there.by_trail(each, trails) for each in fires]
+    assert {row.saved > 0 for row in rows} == {True}
+    assert trails.replays == 1 + len({(row.sent, row.firings) for row in rows})
+
+
+# -- a whole sweep
+
+
+def row(session: str, setting: str, saved: int, regret: int, *, project: str = "p") -> Row:
+    found = {
+        "session": session,
+        "project": project,
+        "setting": setting,
+        "policy": "defect-microcompact",
+        "params": {},
+        "calls": 3,
+        "firings": 1,
+        "totals": {
+            "sent": 1_000 - saved,
+            "saved": saved,
+            "peak": 500,
+            "overflows": 0,
+            "without": 1_000,
+            "cost": {"cost": 2.0 - saved / 100, "without": 2.0, "unit": "USD"},
+        },
+        "regret": {"dropped": 2, "tokens_dropped": 90, "used_later": 1, "tokens_used_later": regret, "by_tier": {}},
+        "dominated_by": None,
+    }
+    return row_of(found)
+
+
+def test_a_sweep_tells_what_beats_what_by_session_by_project_and_in_all() -> None:
+    one, two, three = _many()[:3]
+    rows = [
+        *(row("a", name, saved, regret) for name, saved, regret in [("0", 10, 5), ("1", 20, 5), ("2", 30, 9)]),
+        *(
+            row("b", name, saved, regret, project="q")
+            for name, saved, regret in [("0", 50, 0), ("1", 10, 0), ("2", 20, 1)]
+        ),
+    ]
+    found = Sweep([one, two, three], rows, current="0")
+    assert {(each.session, each.setting): each.dominated_by for each in found.told if each.dominated_by} == {
+        ("a", "0"): "1",
+        ("b", "1"): "0",
+        ("b", "2"): "0",
+    }
+    assert found.standing.frontier == ["0"] and found.standing.best == "0"
+    assert found.projects["p"].frontier == ["1", "2"] and found.projects["p"].best == "1"
+    assert found.whole["2"].saved == 50 and found.whole["2"].lost.tokens_used_later == 10
+    assert found.whole["2"].cost and found.whole["2"].cost.cost == pytest.approx(3.5)
+
+
+def test_money_is_added_in_one_unit_only() -> None:
+    other = replace(row("c", "0", 99, 5), cost=Cost(9.0, 9.0, "x"))
+    rows = [row("a", "0", 10, 5), row("b", "0", 20, 5), other]
+    found = Sweep(_many()[:1], rows, current="0", by="money")
+    assert found.unit == "USD"
+    assert found.whole["0"].cost and found.whole["0"].cost.cost == pytest.approx(3.7) and found.whole["0"].priced == 2
+    assert found.standing.points["0"].saved == pytest.approx(0.3)
+
+
+def test_rows_go_to_json_and_back_and_into_columns() -> None:
+    one = row("a", "0", 10, 5)
+    assert row_of(row_report(one)) == one
+    columns = flat(one)
+    assert columns["regret.tokens_used_later"] == 5 and columns["cost.unit"] == "USD" and columns["saved"] == 10
+    assert all(value is None or isinstance(value, str | int | float) for value in columns.values())
+
+
+def test_the_api_sweeps_with_the_defaults_first(session: Session) -> None:
+    found = sweep([session], {"defect-microcompact": {"keep_recent_turns": range(1, 4), "min_clear_tokens": "100,512"}})
+    assert found.current == "defect-microcompact" and len(found.rows) == len(found.settings) == 6
+    alone = ct.replay.replay(session, "defect-microcompact", keep_recent_turns=1)
+    (one,) = [each for each in found.rows if each.setting == "defect-microcompact keep_recent_turns=1"]
+    assert (one.saved, one.peak) == (alone.totals.saved, alone.totals.peak)
+    assert one.cost and one.lost.used_later is not None
+    report = sweep_report(found)
+    assert report["schema"] == "context-tui.sweep/1" and len(report["rows"]) == 6
+    assert {"session", "policy", "params", "totals", "regret", "dominated_by"} <= report["rows"][0].keys()
+
+
+# -- the gate
+
+
+def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
+    rows = [row("a", "old", 100, 5), row("a", "new", 90, 8), row("b", "old", 10, 0), row("b", "new", 30, 0)]
+    found = Sweep(_many()[:2], rows, current="old")
+    assert cases(Gate("old", "new", Limits(sent=0.0, regret=3, saved=0.06), Limits(regret=5)), found) == []
+    (case,) = cases(Gate("old", "new", Limits(regret=2), Limits()), found)
+    assert (case.session, case.limit, case.old, case.new, case.allowed) == ("", "regret", 5, 8, 7)
+    told = cases(Gate("old", "new", Limits(), Limits(sent=0.01, cost=0.0)), found)
+    assert [(each.session, each.limit) for each in told] == [("a", "sent"), ("a", "cost")]
+    (case,) = cases(Gate("old", "new", Limits(saved=0.5), Limits()), found)
+    assert str(case) == "all sessions: tokens saved: 120, was 110; allowed: at least 1,000"
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ({"new": "x", "limits": {"sent": 0}}, "old is missing"),
+        ({"old": "x", "new": "y"}, "limits are missing"),
+        ({"old": "x", "new": "y", "limits": {"send": 0}}, "limits.send: unknown limit"),
+        ({"old": "x", "new": "y", "limits": {"session": {"sent": "a"}}}, "limits.session.sent must be a number"),
+        ({"old": "x", "new": "y", "limits": {"sent": 0}, "more": 1}, "more: unknown"),
+    ],
+)
+def test_what_is_wrong_with_a_gate_is_said(tables: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        gate_of(tables)
+
+
+def test_a_gate_on_what_is_not_known_says_so() -> None:
+    unknown = Lost(2, 90)
+    rows = [replace(row("a", name, 100, 5), lost=unknown) for name in ("old", "new")]
+    with pytest.raises(PlanError, match="tokens used later of old are not known"):
+        cases(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))

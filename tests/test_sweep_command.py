@@ -1,0 +1,308 @@
+"""`context-tui sweep`: over folders, in processes, interrupted and gone on with, as text, JSON, CSV and a gate."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui.cli import main
+from tests.formats import recordings
+from tests.formats.recordings import call, result, text, usage
+
+ESC = "\x1b]0;title\x07"
+ROOT = Path(__file__).parents[1]
+GRID = ("-P", "defect-microcompact", "-p", "keep_recent_turns=1..3", "-p", "min_clear_tokens=100,512")
+COMMAND = (sys.executable, "-m", "context_tui", "sweep")
+
+
+def written(folder: Path, turns: int) -> Path:
+    """Each turn reads 2,000 tokens that the next one quotes; names try to write on the terminal."""
+    made, size = recordings.Recording(), 10_000
+    for turn in range(turns):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"c{turn}", f"Re{ESC}ad", file_path=f"{turn}.py"), use=usage(0, read=size))
+        made.results(result(f"c{turn}", f"{turn} line\n" * 1_000))
+        made.assistant(text("done"), use=usage(0, read=size + 2_000))
+        size += 2_020
+    folder.mkdir(parents=True, exist_ok=True)
+    return made.write(folder)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Sessions in folders in a folder, beside files that are none."""
+    found = tmp_path / "sessions"
+    for name, turns in (("one", 6), ("two", 8), ("two/deep", 10)):
+        written(found / name, turns)
+    (found / "broken.jsonl").write_text('{"no": "session"}\n')
+    (found / "notes.txt").write_text("nothing")
+    return found
+
+
+def ran(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main(["sweep", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err and "internal error" not in err, err
+    assert not any(ord(char) < 32 and char != "\n" for char in out + err)
+    return code, out, err
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    code, out, _ = ran(capsys, *arguments, "--json", "--window", 30_000, "--jobs", 1)
+    assert code == 0 and out.isascii()
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_every_session_below_a_folder_under_every_setting(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    report = document(capsys, folder, *GRID)
+    assert report["schema"] == "context-tui.sweep/1"
+    assert len(report["settings"]) == 6 and report["current"] == "defect-microcompact"
+    assert len(report["rows"]) == 18 and len({row["session"] for row in report["rows"]}) == 3
+    assert [each["session"] for each in report["unread"]] == [str(folder / "broken.jsonl")]
+    assert {"session", "policy", "params", "totals", "regret", "dominated_by"} <= report["rows"][0].keys()
+    (path,) = (folder / "one").glob("*.jsonl")
+    main(["replay", str(path), "--window", "30000", "-P", "defect-microcompact", "-p", "keep_recent_turns=1", "--json"])
+    (alone,) = json.loads(capsys.readouterr().out)["policies"]
+    (row,) = [each for each in report["rows"] if each["session"] == str(path) and each["params"] == alone["params"]]
+    totals = row["totals"]
+    assert {name: totals[name] for name in ("sent", "saved", "peak", "overflows")} == {
+        name: alone["totals"][name] for name in ("sent", "saved", "peak", "overflows")
+    }
+    assert totals["saved"] > 0 and row["firings"] == len(alone["firings"])
+    assert totals["cost"]["cost"] == pytest.approx(alone["totals"]["cost"])
+    assert row["regret"]["tokens_dropped"] == alone["regret"]["tokens_dropped"]
+    names = {each["setting"] for each in report["settings"]}
+    assert set(report["frontier"]) <= names and report["best"] in names
+    beaten = {each["setting"]: each["dominated_by"] for each in report["settings"]}
+    assert all(beaten[name] is None for name in report["frontier"]) and any(beaten.values())
+
+
+def test_processes_give_the_same_rows(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, _ = ran(capsys, folder, *GRID, "--json", "--window", 30_000, "--jobs", 2)
+    assert code == 0
+    assert json.loads(out) == document(capsys, folder, *GRID)
+
+
+def test_the_text_names_the_frontier_and_where_the_current_setting_stands(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    code, out, err = ran(capsys, folder, *GRID, "--window", 30_000, "--jobs", 1)
+    assert code == 0
+    assert "6 settings along 3 sessions; 1 could not be read" in out
+    assert "current: defaults: beaten by" in out and "best:    keep_recent_turns=1" in out
+    assert "best in each project" in out
+    assert f"{folder}/broken.jsonl: unknown session format" in err
+    assert "3 of 3 sessions, 6 settings each" in err and "\r" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "no policy is named"),
+        (("-P", "defect-microcompact", "-p", "keep_recent_turns=0..2"), "at least 1"),
+        ((*GRID, "--resume"), "name it with -o"),
+        ((*GRID, "--jobs", "0"), "1 or more"),
+        (("-P", "manual"), "applied by hand"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    code, out, err = ran(capsys, folder / "one", *arguments)
+    assert (code, out) == (2, "") and says in err
+
+
+def test_a_policy_of_a_file_in_processes(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "own.toml"
+    text = (ROOT / "context_tui" / "policies" / "presets" / "swe-agent-last-n.toml").read_text()
+    policy.write_text(text.replace('name = "swe-agent-last-n"', 'name = "my-own"'))
+    code, out, err = ran(capsys, folder, "--policy-file", policy, "--jobs", 2, "--json")
+    assert code == 0, err
+    assert {row["policy"] for row in json.loads(out)["rows"]} == {"my-own"}
+
+
+def test_nothing_readable_is_bad_usage(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, _, err = ran(capsys, folder / "broken.jsonl", folder / "none", *GRID)
+    assert code == 2 and "there is no session to sweep" in err and "none: " in err
+
+
+# -- files
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_killed_sweep_goes_on_where_it_was(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    first = document(capsys, folder, *GRID, "-o", out)
+    whole = lines(out)
+    assert len(whole) == 19 and whole[0]["schema"] == "context-tui.sweep/1"
+    marked = whole[1]["totals"]
+    marked["saved"] += 1  # tells a row that was kept from one that was made anew
+    kept = [json.dumps(each) for each in whole[:9]]
+    out.write_text("\n".join(kept) + "\n" + json.dumps(whole[9])[:40])
+    code, text, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--json", "--window", 30_000, "--jobs", 1)
+    assert code == 0 and "8 rows of" in err and "still hold; 2 sessions to do" in err
+    rows = json.loads(text)["rows"]
+    assert rows[0]["totals"] == marked and rows[1:] == first["rows"][1:]
+    assert lines(out)[1]["totals"] == marked and len(lines(out)) == 19
+
+
+def test_what_changed_is_made_anew(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    document(capsys, folder, *GRID, "-o", out)
+    (path,) = (folder / "one").glob("*.jsonl")
+    os.utime(path, (1, 1))
+    code, _, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--window", 30_000, "--jobs", 1)
+    assert code == 0 and "12 rows of" in err and "still hold; 1 session to do" in err
+    code, _, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--window", 40_000)
+    assert code == 1 and "was made with other options" in err
+    (folder / "one" / "other.txt").write_text("x\n")
+    code, _, err = ran(capsys, folder, *GRID, "-o", folder / "one" / "other.txt", "--resume")
+    assert code == 1 and "no row of a sweep" in err
+
+
+def test_files_are_not_written_over(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    (path,) = (folder / "one").glob("*.jsonl")
+    before = path.read_bytes()
+    for option in ("-o", "--csv"):
+        code, _, err = ran(capsys, folder, *GRID, option, path, "--force")
+        assert code == 2 and "is one of the sessions" in err
+        other = tmp_path / "there"
+        other.write_text("mine")
+        code, _, err = ran(capsys, folder, *GRID, option, other)
+        assert code == 1 and "exists" in err and other.read_text() == "mine"
+    assert path.read_bytes() == before
+
+
+def test_tables(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    report = document(capsys, folder, *GRID, "--csv", table)
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["session"] for row in rows] == [row["session"] for row in report["rows"]]
+    assert [int(row["saved"]) for row in rows] == [row["totals"]["saved"] for row in report["rows"]]
+    assert {row["params.keep_recent_turns"] for row in rows} == {"1", "2", "3"}
+
+
+def test_parquet_without_its_library_is_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("context_tui.sweep_files.find_spec", lambda name: None)
+    code, _, err = ran(capsys, folder, *GRID, "--parquet", tmp_path / "rows.parquet")
+    assert code == 1 and "pip install 'context-tui[parquet]'" in err
+
+
+def test_parquet(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = tmp_path / "rows.parquet"
+    report = document(capsys, folder, *GRID, "--parquet", table)
+    assert parquet.read_table(table)["saved"].to_pylist() == [row["totals"]["saved"] for row in report["rows"]]
+
+
+# -- the gate
+
+
+def test_the_example_of_the_docs_is_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "sweep.md").read_text()
+    assert (ROOT / "docs" / "examples" / "gate.toml").read_text() in page
+    _, _, example = page.partition("$ context-tui sweep ")
+    command, *told = example.partition("\n```")[0].splitlines()
+    monkeypatch.chdir(ROOT)
+    code, _, err = ran(capsys, *command.split(), "--jobs", 1)
+    assert code == 1
+    assert [about(line) for line in err.splitlines() if ": gate: " in line] == [about(line) for line in told]
+
+
+def about(line: str) -> str:
+    """A line with its large numbers to three digits: a better calibration moves the rest."""
+    return re.sub(r"\d+(?:,\d{3})+", lambda found: f"{int(found[0].replace(',', '')):.3g}", line)
+
+
+def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate.toml"
+    limits = "[limits]\nsent = 0\ncost = 1\n[limits.session]\nsent = 0\n"
+    gate.write_text(f'old = "none-such"\nnew = "defect-microcompact"\n{limits}')
+    code, _, err = ran(capsys, folder, "--gate", gate)
+    assert code == 2 and f"{gate}: unknown policy 'none-such'" in err
+    gate.write_text(f'old = "defect-microcompact"\nnew = "defect-microcompact keep_recent_turns=1"\n{limits}')
+    code, out, err = ran(capsys, folder, "--gate", gate, "--window", 30_000, "--jobs", 1, "--json")
+    assert code == 0 and "every limit is kept" in err
+    assert [each["setting"] for each in json.loads(out)["settings"]] == [
+        "defect-microcompact",
+        "defect-microcompact keep_recent_turns=1",
+    ]
+
+
+class Running:
+    """A sweep in two processes that takes some seconds, once it has made its first rows."""
+
+    def __init__(self, folder: Path, out: Path) -> None:
+        for number in range(12):
+            written(folder / f"more{number}", 40)
+        grid = ("-P", "defect-compact", "-p", "compact_ratio=0.2..0.8:0.01", "-p", "compact_soft_ratio=0.1,0.15")
+        argv = [*COMMAND, str(folder), *grid, "--window", "30000", "-o", str(out), "--jobs", "2", "--quick"]
+        pipe = subprocess.PIPE
+        self.child = subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        until = time.monotonic() + 30
+        while time.monotonic() < until and (not out.exists() or out.stat().st_size < 1_000):
+            time.sleep(0.02)
+
+    def end(self) -> str:
+        """What it says on stderr until it has ended."""
+        return self.child.communicate(timeout=60)[1]
+
+
+ROWS = 15 * (61 * 2 + 1)
+
+
+def test_an_interrupt_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    sweep = Running(folder, out)
+    os.killpg(sweep.child.pid, signal.SIGINT)
+    err = sweep.end()
+    assert sweep.child.returncode == 130, err
+    assert "done and kept; go on by -o" in err and "interrupted" in err and "Traceback" not in err
+    kept = lines(out)
+    assert 1 < len(kept) < ROWS and {row["policy"] for row in kept[1:]} == {"defect-compact"}
+    until = time.monotonic() + 10
+    while (left := running(sweep.child.pid)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_costs_nothing(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    sweep = Running(folder, out)
+    workers = [pid for pid in running(sweep.child.pid) if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert len(workers) == 2
+    os.kill(int(workers[0]), signal.SIGKILL)
+    assert len(lines(out)) < 1 + ROWS
+    err = sweep.end()
+    assert sweep.child.returncode == 0, err
+    assert len(lines(out)) == 1 + ROWS and "Traceback" not in err
+
+
+def running(group: int) -> list[str]:
+    """The processes of a group that still run; one that has ended may still be listed until somebody looks."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group = status.read_text().rpartition(")")[2].split()[:3]
+            if its_group == str(group) and state != "Z":
+                found.append(status.parent.name)
+    return found

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from context_tui import replay, tokens
+    from context_tui import replay, sweep, tokens
     from context_tui.compaction.apply import apply
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
     from context_tui.formats.opening import open_session, sessions_in
@@ -33,6 +33,7 @@ __all__ = [
     "plan",
     "replay",
     "sessions_in",
+    "sweep",
     "tokens",
 ]
 
@@ -48,7 +49,7 @@ _WHERE = {
     "plan": "policies.planning",
     "sessions_in": "formats.opening",
 }
-_MODULES = ("replay", "tokens")
+_MODULES = ("replay", "sweep", "tokens")
 
 
 def __getattr__(name: str) -> Any:

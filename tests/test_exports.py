@@ -157,6 +157,7 @@ ANSWERED_TWICE = [
 """A second result of a call, beside the result of another one."""
 
 
+@pytest.mark.slow
 @given(messages=HISTORIES)
 @example(messages=UNSEEN)
 @example(messages=ANSWERED_TWICE)

@@ -85,6 +85,7 @@ def test_a_recording_with_drops(tmp_path: Path) -> None:
     assert compare(path, tmp_path, 100) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FILES, reason="no real recordings beside the checkout")
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in FILES if path.stat().st_size > 50_000])
 def test_real_recordings(path: Path, tmp_path: Path) -> None:

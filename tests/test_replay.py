@@ -118,7 +118,7 @@ def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tu
     sizes, firings = list[int](), list[tuple[int, int, int]]()
     usages = dict(zip(facts.request_message, facts.requests, strict=True))
     guessed = {each.message: size for each, size in zip(recording.calls, recording.sizes, strict=True)}
-    reported: int | None = None
+    reported: Usage | None = None
     since = 0
     pending: list[tuple[int, list[Message], list[Message]]] = []
     for message in range(recording.calls[-1].message + 1 if recording.calls else 0):
@@ -126,9 +126,9 @@ def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tu
             now = ct.from_messages(messages)
             believed = ct.tokens.estimate(now) or 0
             if reported is not None:
-                believed = reported + (ct.tokens.estimate(ct.from_messages(messages[since:])) or 0)
+                believed = reported.context + (ct.tokens.estimate(ct.from_messages(messages[since:])) or 0)
             original = next(state for state in runtime_states(session, policy.phases) if state.at == message)
-            state = replace(original, believed=believed, recorded=Usage(reported) if reported is not None else None)
+            state = replace(original, believed=believed, recorded=reported)
             state = replace(state, firing_only=True, window=session.window_at(message))
             if policy.trigger(state, params).fires:
                 plan = policy.plan(now.context_at(), params, state)
@@ -147,7 +147,8 @@ def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tu
             firings += [(at, of(before, at), of(after, at)) for at, before, after in pending]
             pending.clear()
             if message in usages and usages[message].context:
-                reported, since = sizes[-1], len(messages)
+                fresh = min(usages[message].fresh, sizes[-1])
+                reported, since = Usage(fresh, sizes[-1] - fresh), len(messages)
         messages = [*messages, session.message(message)]
     return sizes, firings, messages
 

@@ -13,6 +13,8 @@ import context_tui as ct
 from benchmarks.pty import Terminal
 from tests.tui.inspecting import conversation, file_of
 
+pytestmark = pytest.mark.slow
+
 ENTER, ESCAPE, DOWN, RIGHT, START = "\r", "\x1b", "\x1b[B", "\x1b[C", "\x15"
 """Keys; the last one clears an entry."""
 

@@ -30,6 +30,10 @@ CLEARED = "t 1 2 3 enter down"
 """Keys that select a result which defect's microcompact would clear."""
 
 
+WAIT = "wait"
+"""In place of a key: give what is computed in the background the time for it."""
+
+
 @dataclass(frozen=True)
 class Picture:
     """A state of the program: a sample (none: the picker), keys, and how big and in which theme it is drawn."""
@@ -55,6 +59,8 @@ PICTURES = {
     "breakdown": Picture("where it went", keys="b"),
     "languages": Picture("pictures, scripts and control bytes", sample="images-and-languages.jsonl"),
     "compacted": Picture("a recording with an earlier compaction", sample="compacted-session.jsonl", size=(120, 34)),
+    "along-the-run": Picture("the policy along the run, at a firing", keys="l wait left_square_bracket wait"),
+    "calibration": Picture("what each model makes of the file's content", keys="C", size=(120, 30)),
     "problems": Picture("what could not be read", sample="broken-on-purpose.jsonl", keys="p", size=(100, 30)),
     "help": Picture("every key", keys="question_mark", size=(100, 40)),
     "picker": Picture("choosing a session", sample="", size=(100, 24)),
@@ -90,6 +96,8 @@ async def settled(pilot: Pilot[Any]) -> None:
     before = ""
     for _ in range(50):
         await pilot.pause(0.2)
+        if pilot.app.screen.id == "_default":  # the first one is not there yet
+            continue
         now = pilot.app.export_screenshot()
         if now == before:
             return
@@ -102,7 +110,10 @@ async def draw(picture: Picture) -> str:
     async with app.run_test(size=picture.size) as pilot:
         await settled(pilot)
         for key in picture.keys.split():
-            await pilot.press(key)
+            if key == WAIT:
+                await pilot.pause(3)
+            else:
+                await pilot.press(key)
             await settled(pilot)
         return tidy(app.export_screenshot(title="context-tui"))
 

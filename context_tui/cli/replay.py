@@ -281,6 +281,8 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     say(_ruler(recording))
     for line in _prices(lab, studies):
         say(line)
+    for back in backs:
+        _show_backtest(back)
     unit = studies[0].priced.table.unit
     table(
         "policies along the recording (tokens; calls over the window; cost of prompts and summaries)",
@@ -295,8 +297,6 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     for each in studies:
         _show_firings(each)
         _show_regrets(each)
-    for back in backs:
-        _show_backtest(back)
     for line in LIMITS:
         say(line)
 

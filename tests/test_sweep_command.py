@@ -124,13 +124,25 @@ def test_bad_usage_is_one_line(
     assert (code, out) == (2, "") and says in err
 
 
-def test_a_policy_of_a_file_in_processes(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
+def test_a_policy_of_a_file_in_processes(folder: Path, tmp_path: Path) -> None:
     policy = tmp_path / "own.toml"
     text = (ROOT / "context_tui" / "policies" / "presets" / "swe-agent-last-n.toml").read_text()
     policy.write_text(text.replace('name = "swe-agent-last-n"', 'name = "my-own"'))
-    code, out, err = ran(capsys, folder, "--policy-file", policy, "--jobs", 2, "--json")
-    assert code == 0, err
-    assert {row["policy"] for row in json.loads(out)["rows"]} == {"my-own"}
+    line = [
+        sys.executable,
+        "-m",
+        "context_tui",
+        "sweep",
+        str(folder),
+        "--policy-file",
+        str(policy),
+        "--jobs",
+        "2",
+        "--json",
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=ROOT)  # here the policy would stay
+    assert done.returncode == 0, done.stderr
+    assert {row["policy"] for row in json.loads(done.stdout)["rows"]} == {"my-own"}
 
 
 def test_nothing_readable_is_bad_usage(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

@@ -22,6 +22,8 @@ from context_tui.signals import Ended, ended_by, ending
 from context_tui.temporary import MARKER, leftovers, private_folder, remove
 from tests.formats.recordings import four_turns
 
+pytestmark = pytest.mark.slow
+
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 WAITS = """
 import sys, time

@@ -13,6 +13,8 @@ from benchmarks.pty import Terminal
 from tests.tui.cells import Cells
 from tests.tui.inspecting import conversation, file_of
 
+pytestmark = pytest.mark.slow
+
 LEFT, RIGHT, UP, DOWN = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B"
 SHIFT_LEFT = "\x1b[1;2D"
 TO_SETTINGS = "\t\t\t"

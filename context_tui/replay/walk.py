@@ -237,10 +237,8 @@ class Walk:
             if self.flight is None:
                 self._start(step, trigger, state, message)
             return state
-        if (
-            self.flight is not None and self.flight.step is step
-        ):  # it waits for what is being written, and looks no more
-            self._land(message)
+        if self.flight is not None and self.flight.step is step:
+            self._land(message)  # it waits for what is being written, and looks no more
             return self._rewritten(state)
         plan = self._planned(step, state)
         if plan is None:

@@ -16,7 +16,7 @@ from context_tui.regret.bound import Bound, bound
 from context_tui.regret.cases import Regret, regret
 from context_tui.regret.index import Uses, index_of
 from context_tui.replay.recording import Recording
-from context_tui.replay.result import Firing, Recorded, Replay
+from context_tui.replay.result import Firing, Recorded, Replay, rows_of
 from context_tui.replay.walk import SUMMARY_DELAY, replay_with
 from context_tui.session.session import Session
 
@@ -44,19 +44,12 @@ class Study(NamedTuple):
             took, *later = at_message[case.dropped]
             for each in [took, *later] if later else ():
                 if each not in rows:
-                    rows[each] = _rows(self.replay.firings[each])
+                    rows[each] = rows_of(self.replay.firings[each].plan)
                 if case.row in rows[each]:
                     took = each
                     break
             found[took].append(number)
         return found
-
-
-def _rows(firing: Firing) -> frozenset[int]:
-    """The rows of the blocks that a firing changed or dropped."""
-    plan, facts = firing.plan, firing.plan.context.facts
-    dropped = (plan.context.order[position] for each in plan.dropped for position in each)
-    return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
 
 
 @dataclass(frozen=True)

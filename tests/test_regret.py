@@ -346,10 +346,6 @@ class TestSums:
         assert (told.dropped, told.used_later) == (3, 1)
         assert told.tokens_dropped == sum(found.facts.size[row] // 4 for row in rows)
 
-    def test_summaries_of_the_replay_are_no_blocks_of_the_session(self) -> None:
-        found = session(READ, NOTHING, READ)
-        assert regretted(found, {len(found.facts.kind) + 7: 3}).dropped == 0
-
     def test_what_the_recording_lost_itself_is_not_charged(self) -> None:
         found = session(READ, NOTHING, READ)
         row, uses = answer_of(found, 0), index_of(found)

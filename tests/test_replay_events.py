@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from context_tui.compaction.plan import Plan, Trigger
@@ -107,6 +109,71 @@ def test_what_went_silently_comes_back_where_compactions_are_undone(tmp_path: Pa
     assert undone.baseline[number] >= undone.baseline[number - 1] > kept.baseline[number]
 
 
+# -- several changes before one call
+
+
+class AtTheTurn(Never):
+    """Does what is marked by hand as a certain message comes."""
+
+    phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
+
+    def __init__(self, at: int, **marks: Any) -> None:
+        self.at, self.marks = at, POLICIES["manual"].Params(**marks)
+
+    def trigger(self, state: RuntimeState, params: AnyParams) -> Trigger:
+        return Trigger(state.at == self.at, "now")
+
+    def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
+        return POLICIES["manual"].plan(context, self.marks, state)
+
+
+class InTurn(Never):
+    """Several policies, one after the other."""
+
+    phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
+
+    def __init__(self, *policies: AtTheTurn) -> None:
+        self.policies = policies
+
+    def steps(self, params: AnyParams) -> list[tuple[Any, AnyParams]]:
+        return [(policy, params) for policy in self.policies]
+
+
+def clearing_besides(folder: Path, *cleared: tuple[str, ...]) -> Recording:
+    """Four turns with a result each, and microcompactions between the fifth turn's beginning and its call."""
+    made = growing(4)
+    made.user("turn 4")
+    for calls in cleared:
+        made.microcompact(*calls)
+    made.assistant(text("done"), use=usage(0, read=10_000))
+    return Recording(made.open(folder))
+
+
+@pytest.mark.parametrize("cleared", [(("c0",), ("c1", "c2")), (("c2", "c0"), ("c1",)), (("c3",), ("c0", "c1", "c2"))])
+def test_each_of_several_changes_is_held_against_what_is_recorded_without_it(
+    tmp_path: Path, cleared: tuple[tuple[str, ...], ...]
+) -> None:
+    """What the recording clears too, is saved by none of them; each firing's sizes are those of a run up to it."""
+    recording = clearing_besides(tmp_path, *cleared)
+    turn = recording.calls[-1].message - 1
+    marks: list[dict[str, Any]] = [{"clear": "2:0"}, {"cut": 4}, {"clear": "6:0,10:0"}]
+    policies = [AtTheTurn(turn, **each) for each in marks]
+    made = replay_with(recording, InTurn(*policies), AnyParams())
+    assert len(made.firings) == 3 and {firing.call for firing in made.firings} == {len(made.calls) - 1}
+    sizes = [made.baseline[-1]]
+    for count in (1, 2, 3):
+        sizes.append(replay_with(recording, InTurn(*policies[:count]), AnyParams()).sizes[-1])
+    assert [(firing.before, firing.after) for firing in made.firings] == list(pairwise(sizes))
+    assert len(set(sizes)) > 1
+
+
+def test_what_a_replay_lost_are_blocks_of_the_session(tmp_path: Path) -> None:
+    """Summaries of its own, which the next one stands for, are none."""
+    session = growing(16).open(tmp_path).with_window(30_000)
+    made = replay(session, "defect-compact", delay=0, compact_soft_ratio=0.8, summary_tokens=3_000)
+    assert len(made.firings) > 1 and max(made.gone) < len(session.facts.kind)
+
+
 # -- sizes that were not recorded
 
 
@@ -164,7 +231,7 @@ def test_each_case_is_of_one_firing(tmp_path: Path) -> None:
     lab = Lab(growing(10, cached=False).open(tmp_path))
     study = lab.study(POLICIES["chain"], params_for(POLICIES["chain"], CHAIN))
     facts, made = lab.session.facts, study.replay
-    gone = [(row, at) for row, at in made.gone.items() if row < lab.uses.rows]
+    gone = list(made.gone.items())
     cases = [Case("reference", facts.block_message[row], 0, row, at, at, 0, "x", "x", 1) for row, at in gone]
     study = study._replace(regret=replace(study.regret, cases=tuple(cases)))
     first, second = (firing for firing in made.firings if firing.message == made.firings[-1].message)

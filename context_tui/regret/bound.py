@@ -73,11 +73,10 @@ def bound(replay: Replay, uses: Uses) -> Bound:
     results, everything = _Sums(replay.calls), _Sums(replay.calls)
     lost = uses.lost[replay.recorded]
     for row, gone in replay.gone.items():
-        if row < uses.rows:
-            since, until, tokens = max(best.since[row], gone), lost.get(row, NEVER), left.tokens(row)
-            everything.add(since, until, tokens)
-            if facts.kind[row] == Kind.TOOL_RESULT:
-                results.add(since, until, tokens)
+        since, until, tokens = max(best.since[row], gone), lost.get(row, NEVER), left.tokens(row)
+        everything.add(since, until, tokens)
+        if facts.kind[row] == Kind.TOOL_RESULT:
+            results.add(since, until, tokens)
     return Bound(Share(best.results, results.by_call()), Share(best.everything, everything.by_call()))
 
 

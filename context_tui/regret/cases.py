@@ -178,9 +178,8 @@ def regret(replay: Replay, uses: Uses) -> Regret:
         uses: :func:`context_tui.regret.index.index_of` the session.
     """
     left, facts = Left(replay, uses), uses.session.facts
-    items = [row for row in replay.gone if row < uses.rows]
     cases, anew, tokens_dropped = [], 0, 0
-    for row in sorted(items):
+    for row in sorted(replay.gone):
         tokens = left.tokens(row)
         tokens_dropped += tokens
         use = left.first(row)
@@ -193,7 +192,7 @@ def regret(replay: Replay, uses: Uses) -> Regret:
         by_tier[case.tier] += 1
         tokens_by_tier[case.tier] += case.tokens
     used = sum(case.tokens for case in cases)
-    return Regret(len(items), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases))
+    return Regret(len(replay.gone), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases))
 
 
 def _case(facts: Facts, row: int, gone: int, use: Use, tokens: int) -> Case:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from context_tui.compaction.apply import order_after
 from context_tui.compaction.changes import bodies_of
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, of_body, plus, total
 from context_tui.replay.recording import Event, Recording
-from context_tui.replay.result import Recorded
+from context_tui.replay.result import Recorded, rows_of
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
@@ -44,6 +44,7 @@ class History:
         self.floor = 0
         self.generation = 0
         self.changed_from: int | None = None
+        self._rows = len(recording.session.facts.kind)
         self._dropped: set[int] = set()
         self._epoch_start = 0
         self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
@@ -132,12 +133,39 @@ class History:
         self._recorded_from, self._recorded_before = event.start, frozenset(order)
         self.more = minus(recording.content_of(self.order, self.replaced), recording.content_of(order, self._cleared))
 
+    def moves(self, event: Event, plans: Sequence[Plan]) -> list[Amount]:
+        """By what results that *event* clears move :attr:`more` when it happens, had the policy stopped before each of
+        *plans*, which are the last that were carried out: what they took is there to be cleared by the recording.
+        """
+        facts = self.recording.facts
+        rows = {row: body for row, body in event.cleared.items() if self._had(row, event)}
+        there: dict[int, Amount] = {}
+        for row in rows:
+            if facts.block_message[row] not in self._dropped:
+                now = self.replaced.get(row)
+                there[row] = of_body(facts, row, now) if now else of_block(facts, row)
+        found = list[Amount]()
+        for plan in reversed(plans):
+            for row in rows.keys() & rows_of(plan):
+                before = plan.context.replaced.get(row)
+                there[row] = of_body(facts, row, before) if before else of_block(facts, row)
+            stay = total(minus(there[row], of_body(facts, row, rows[row])) for row in there)
+            lost = total(minus(of_block(facts, row), of_body(facts, row, body)) for row, body in rows.items())
+            found.append(minus(lost, stay))
+        return found[::-1]
+
+    def _had(self, row: int, event: Event) -> bool:
+        """Whether the recorded context held the whole of a result until *event*."""
+        owner = self.recording.facts.block_message[row]
+        there = self._recorded_from <= owner < event.at or owner in self._recorded_before
+        return there and row not in self._cleared
+
     def _clear(self, event: Event, row: int, body: Body, kept: bool) -> None:
         facts = self.recording.facts
         owner = facts.block_message[row]
-        known = row in self._cleared
+        had = self._had(row, event)
         self._cleared[row] = body
-        if known or not (self._recorded_from <= owner < event.at or owner in self._recorded_before):
+        if not had:
             return
         lost = minus(of_block(facts, row), of_body(facts, row, body))
         if not kept or owner in self._dropped:
@@ -262,7 +290,8 @@ class History:
         self.generation += 1
         self.changed_from = position if self.changed_from is None else min(self.changed_from, position)
 
-    @staticmethod
-    def _mark(gone: dict[int, int], rows: Iterable[int], at: int) -> None:
+    def _mark(self, gone: dict[int, int], rows: Iterable[int], at: int) -> None:
+        """Note when blocks of the session went; summaries that a policy put in are none of these."""
         for row in rows:
-            gone.setdefault(row, at)
+            if row < self._rows:
+                gone.setdefault(row, at)

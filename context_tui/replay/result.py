@@ -74,6 +74,13 @@ class Firing:
     reason: str
 
 
+def rows_of(plan: Plan) -> frozenset[int]:
+    """The rows of the blocks that a plan changes or drops."""
+    facts, order = plan.context.facts, plan.context.order
+    dropped = (order[position] for each in plan.dropped for position in each)
+    return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
+
+
 class Totals(NamedTuple):
     """Sums over all calls, in tokens: ``sent`` by the policy, ``saved`` against the recording, and the ``peak``.
 
@@ -100,8 +107,9 @@ class Replay:
         baseline: by call, tokens of the same context without the policy (with recorded compactions kept or undone).
         kept: by call, tokens at its beginning that are the same as those of the call before it; 0 for the first.
         firings: what the policy did, in order.
-        gone: block row to the message before which the policy took its content away (cleared, truncated, dropped or
-            summarised). What is not in it never went, or went with a recorded compaction: see ``recorded_gone``.
+        gone: row of a block of the session to the message before which the policy took its content away (cleared,
+            truncated, dropped or summarised). What is not in it never went, or went with a recorded compaction: see
+            ``recorded_gone``.
         recorded_gone: the same for what recorded compactions took, where these are kept.
         windows: by call, the context window in tokens.
     """

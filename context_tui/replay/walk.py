@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Plan, Trigger
@@ -178,18 +179,17 @@ class Walk:
         """Let happen what the recording did up to *message*, also *silent* where the call is made."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.more
+            moves = self.history.moves(event, [change.plan for change in self.changes])
             happened = self.history.take(event)
-            begun = happened and event.order is not None
-            if begun:
+            if happened and event.order is not None:
                 self.flight = None
                 for change in self.changes:  # no call has the context that they changed
                     change.before = change.after = self.history.more
                 continue
             moved = minus(self.history.more, before)
-            for change in self.changes[-1:] if happened else self.changes:
-                change.after = plus(change.after, moved)
-                if not happened:
-                    change.before = plus(change.before, moved)
+            moves = moves if happened else [moved] * len(moves)
+            for change, (earlier, later) in zip(self.changes, pairwise([*moves, moved]), strict=True):
+                change.before, change.after = plus(change.before, earlier), plus(change.after, later)
 
     # Looking
 

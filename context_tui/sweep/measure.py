@@ -49,7 +49,6 @@ class Measured:
         self.project = session.info.cwd or posixpath.dirname(session.info.path)
         self.lab = Lab(session.with_window(how.window) if how.window is not None else session)
         self.recording = self.lab.recording
-        self.blocks = len(session.facts.kind)  # those of replays' summaries come behind them
 
     def replayed(self, setting: Setting, policy: Policy | None = None) -> Row:
         """What a setting comes to along the session; *policy* stands for its own."""
@@ -101,8 +100,7 @@ class Measured:
             tiers = {str(tier): count for tier, count in found.by_tier.items()}
             return Lost(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
         facts = self.lab.session.facts
-        gone = [row for row in made.gone if row < self.blocks]
-        return Lost(len(gone), sum(bytes4(facts, row) for row in gone))
+        return Lost(len(made.gone), sum(bytes4(facts, row) for row in made.gone))
 
     def _cost(self, made: Replay) -> Cost | None:
         """What it costs at cache prices."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from context_tui.policies.base import Params, Policy
+from context_tui.price.cache import Reuse
 from context_tui.price.model import PriceModel, price_model
 from context_tui.price.priced import Priced, price
 from context_tui.price.recorded import Recorded as RecordedCalls
@@ -61,12 +62,14 @@ class Settings:
         summary_tokens: estimated tokens (``bytes/4``) of a summary; None: the median of the recorded ones, else 2,000.
         delay: calls that are made while a summary is written in the background.
         shares_prefix: whether a summarizer is sent the calls' own beginning, which it reads from the prompt cache.
+        reuse: what a call reads from the prompt cache where the policy changed its prompt.
     """
 
     recorded: Recorded = "keep"
     summary_tokens: int | None = None
     delay: int = SUMMARY_DELAY
     shares_prefix: bool = False
+    reuse: Reuse = "breakpoints"
 
 
 class Lab:
@@ -112,5 +115,5 @@ class Lab:
             delay=settings.delay,
             checkpoint=checkpoint,
         )
-        priced = price(made, recorded=self.calls, shares_prefix=settings.shares_prefix)
+        priced = price(made, recorded=self.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
         return Study(made, priced, regret(made, self.uses), bound(made, self.uses))

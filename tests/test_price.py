@@ -17,7 +17,8 @@ import context_tui as ct
 from context_tui.price.advice import advice, needed
 from context_tui.price.cache import LOOKBACK, PromptCache, Sent, Used, used
 from context_tui.price.model import PriceModel, price_model
-from context_tui.price.priced import Priced, price
+from context_tui.price.priced import Priced
+from context_tui.price.priced import price as price_of
 from context_tui.price.rates import FIVE_MINUTES, ONE_HOUR, WITH_FEE, _table, rates_of, table_of
 from context_tui.price.recorded import NOTHING_CHANGED, recorded_calls
 from context_tui.replay.result import Call, Cut, Firing, Replay
@@ -27,6 +28,11 @@ from tests.formats.recordings import Recording, call, conversations, result, tex
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
 ANY_PLAN: Any = None
+
+
+def price(replay: Replay, **given: Any) -> Priced:
+    """The price in a cache that is read up to the first change, as the formulas have it."""
+    return price_of(replay, **{"reuse": "anywhere"} | given)
 
 
 # -- prices
@@ -406,12 +412,16 @@ def test_in_a_cold_cache_a_clearing_pays_at_once() -> None:
     assert not later.cold and later.verdict == "pays" and later.cost < 0
 
 
-def test_a_firing_is_priced_up_to_the_next_one() -> None:
+def test_a_firing_is_priced_to_the_end() -> None:
+    """What it took stays away when the next one comes."""
     sizes = same_size(30, 100_000)
     both = price(fired(sizes, {5: (20_000, Cut(20_000)), 12: (10_000, Cut(20_000))}))
-    alone = price(fired(sizes[:12], {5: (20_000, Cut(20_000))}))
-    assert both.firings[0] == alone.firings[0] and both.firings[0].calls_left == 7
-    assert both.firings[1].calls_left == 18 and both.firings[1].behind == 50_000
+    alone = price(fired(sizes, {5: (20_000, Cut(20_000))}))
+    [first, second], [single] = both.firings, alone.firings
+    assert (first.next_change, second.next_change, single.next_change) == (7, None, None)
+    assert (first.calls_left, second.calls_left, second.behind) == (25, 18, 50_000)
+    assert first.cost == pytest.approx(single.cost) == pytest.approx((5.75 * 60_000 - 25 * 0.5 * 20_000) / 1e6)
+    assert second.cost == pytest.approx((5.75 * 50_000 - 18 * 0.5 * 10_000) / 1e6)
 
 
 def test_a_firing_is_priced_up_to_a_recorded_compaction(tmp_path: Path) -> None:
@@ -445,8 +455,65 @@ def test_firings_before_one_call_share_its_price() -> None:
 
 def test_with_breakpoints_only_a_change_near_the_end_leaves_anything_to_read() -> None:
     run = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))})
-    [anywhere], [marked] = price(run).firings, price(run, breakpoints=True).firings
-    assert anywhere.rewritten == 50_000 and marked.rewritten == 80_000
+    [anywhere], [marked] = price(run).firings, price_of(run).firings
+    assert anywhere.rewritten == anywhere.behind == 50_000 and marked.rewritten == marked.behind == 80_000
+    assert marked.break_even == 11.5 * 80_000 / 20_000
+    near = fired([*range(50_000, 60_000, 1_000), *same_size(10, 60_000)], {10: (500, Cut(58_700))})
+    assert [price_of(near).used[10].read, price(near).used[10].read] == [58_000, 58_700]
+
+
+def test_a_cache_that_fills_itself_is_read_up_to_the_change() -> None:
+    run = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))}, hour=None, model="gpt-5")
+    assert price_of(run) == price(run) and price_of(run).reuse == "anywhere"
+    written = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))})
+    assert price_of(written).reuse == "breakpoints" != price(written).reuse
+
+
+def test_in_a_cold_cache_what_a_warm_one_had_to_write_is_told_all_the_same() -> None:
+    cold = fired(same_size(12, 100_000), {5: (20_000, Cut(30_000))}, idle={5: 400})
+    [anywhere], [marked] = price(cold).firings, price_of(cold).firings
+    assert anywhere.cold and marked.cold and (anywhere.behind, marked.behind) == (50_000, 80_000)
+    assert anywhere.rewritten == marked.rewritten == 0 and marked.verdict == "pays only as the cache was cold"
+
+
+def prices(priced: Priced) -> float:
+    return sum(firing.cost for firing in priced.firings) + priced.rest
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 3_000), min_size=20, max_size=40),
+    st.dictionaries(st.integers(1, 19), st.tuples(st.integers(1, 4_000), st.integers(0, 60_000)), max_size=5),
+    st.dictionaries(st.integers(1, 19), st.integers(100, 5_000), max_size=3),
+    st.sampled_from([(False, "claude-opus-4-5"), (True, "claude-haiku-5-5"), (None, "gpt-5")]),
+    st.sampled_from(["breakpoints", "anywhere"]),
+)
+def test_what_firings_cost_adds_up_to_what_the_policy_does(
+    growth: list[int],
+    cuts: dict[int, tuple[int, int]],
+    idle: dict[int, int],
+    how: tuple[bool | None, str],
+    reuse: Any,
+) -> None:
+    sizes = list(accumulate([90_000, *growth]))
+    made = {at: (less, Cut(kept, 50_000, 1_000 * (less % 2))) for at, (less, kept) in sorted(cuts.items())}
+    priced = price_of(fired(sizes, made, hour=how[0], model=how[1], idle=idle), reuse=reuse)
+    assert prices(priced) == pytest.approx(priced.cost - priced.baseline_cost, abs=1e-9)
+    assert priced.rest == 0 and [firing.calls_left for firing in priced.firings] == [len(sizes) - at for at in made]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 18), st.integers(1, 18), st.lists(st.integers(0, 2_000), min_size=20, max_size=30))
+def test_a_firing_costs_what_the_run_up_to_it_costs_more_than_the_run_before_it(
+    one: int, more: int, growth: list[int]
+) -> None:
+    """In a warm cache: the policy with the first firing alone, and with both."""
+    sizes = list(accumulate([60_000, *growth]))
+    first, second = (one, (9_000, Cut(20_000))), (one + more, (5_000, Cut(25_000, 30_000, 2_000)))
+    alone, both = (price_of(fired(sizes, dict(each))) for each in ([first], [first, second][: 1 + (one + more < 20)]))
+    assert [firing.cost for firing in both.firings] == pytest.approx(
+        [alone.cost - alone.baseline_cost, *[both.cost - alone.cost] * (len(both.firings) - 1)]
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -586,7 +653,7 @@ def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:
     assert found["cold"].value == 300 and "1 of 30 calls" in found["cold"].words
     assert "3 of 3 firings" in found["cold"].words and "8 to 16 calls before" in found["cold"].words
     assert found["batch"].value > 400 and "after 4:" in found["batch"].words
-    assert found["batch"].saving > 0
+    assert found["batch"].saving == pytest.approx((5.75 * (79_000 + 78_000) - 4 * 0.5 * 2_000) / 1e6)
 
 
 def test_where_everything_pays_there_is_no_advice() -> None:

@@ -109,6 +109,45 @@ def test_a_session_without_calls_is_told(capsys: pytest.CaptureFixture[str], tmp
     assert code == 0 and "0 calls" in out and "nothing to replay" in err
 
 
+def test_the_firings_are_told_with_their_verdict_and_add_up(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    (policy,) = document(capsys, session, "--window", 30_000, *MICRO)["policies"]
+    totals, prices = policy["totals"], [each["price"] for each in policy["firings"]]
+    assert sum(each["cost"] for each in prices) == pytest.approx(totals["cost_of_firings"])
+    more = totals["cost_of_firings"] + totals["cost_besides"]
+    assert more == pytest.approx(totals["cost"] - totals["cost_without"])
+    _, out, _ = ran(capsys, "replay", session, "--window", 30_000, *MICRO)
+    [head] = [line for line in out.splitlines() if "  verdict  " in line]
+    assert all(each in head for each in ("tokens cleared", "rewritten", "pays after", "calls left", "verdict", "costs"))
+    rows = out[out.index(head) :].splitlines()[1 : len(prices) + 1]
+    for row, each in zip(rows, prices, strict=True):
+        assert f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and each["verdict"] in row
+        assert f"{each['calls_left']}  {each['verdict']}" in row
+    assert f"against no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
+
+
+def test_what_a_changed_prompt_reads_is_said_and_can_be_chosen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    made, size = recordings.Recording(), 10_000
+    for turn in range(8):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"c{turn}", "Read", file_path="a.py"), use=usage(0, size, 2_000))
+        made.results(result(f"c{turn}", f"{turn} line\n" * 1_000))
+        made.assistant(text("done"), use=usage(0, size + 2_000, 2_000))
+        size += 4_000
+    path = made.write(tmp_path)
+    costs = []
+    for cache, words in (("breakpoints", "end of an earlier call"), ("anywhere", "up to the first change")):
+        given = (path, "--window", 40_000, *MICRO, "--cache", cache)
+        report = document(capsys, *given)
+        assert report["cache"] == cache
+        costs.append([each["price"]["rewritten"] for each in report["policies"][0]["firings"]])
+        assert words in ran(capsys, "replay", *given)[1]
+    assert all(marked >= anywhere for marked, anywhere in zip(*costs, strict=True)) and costs[0] != costs[1]
+    assert document(capsys, path, "--window", 40_000, *MICRO)["cache"] == "breakpoints"
+    assert ran(capsys, "replay", path, *MICRO, "--cache", "x")[0] == 2
+
+
 def test_price_and_regret_are_told_beside_the_firings(capsys: pytest.CaptureFixture[str], session: Path) -> None:
     report = document(capsys, session, "--window", 30_000, *MICRO)
     (policy,) = report["policies"]

@@ -74,6 +74,17 @@ def add_policy(to: argparse.ArgumentParser) -> None:
     )
 
 
+def add_cache(options: argparse.ArgumentParser) -> None:
+    """The option for what a call reads from the prompt cache where a policy changed its prompt."""
+    options.add_argument(
+        "--cache",
+        choices=("breakpoints", "anywhere"),
+        default="breakpoints",
+        help="what is read of a prompt that a policy changed: up to the end of an earlier call before the change, as"
+        " was recorded (breakpoints, the default), or up to the change (anywhere, as of a cache that fills itself)",
+    )
+
+
 def add_policy_file(to: argparse.ArgumentParser) -> None:
     """--policy-file."""
     to.add_argument(

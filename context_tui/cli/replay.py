@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from context_tui.cli.inspect import calibration_report
 from context_tui.cli.options import (
+    add_cache,
     add_policy_file,
     named,
     opened,
@@ -28,6 +29,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.price.advice import advice
 from context_tui.price.model import PriceModel
 from context_tui.price.priced import FiringPrice, Priced
+from context_tui.price.words import after_a_change, against_none, pays_after
 from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
@@ -98,6 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         action="store_true",
         help="the summarizer is sent the calls' own beginning, which it reads from the cache",
     )
+    add_cache(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file(options)
     given = parse(options, arguments)
@@ -108,7 +111,7 @@ def run(arguments: Sequence[str]) -> int:
     chosen = [_chosen(name, texts) for name, texts in policies]
     session = opened(given.session, given.window)
     lab = Lab(session)
-    settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix)
+    settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix, given.cache)
     studies = [lab.study(*each, settings) for each in chosen]
     backs = backtests(lab.recording)
     if given.json:
@@ -169,6 +172,7 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
         "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
         "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
+        "cache": studies[0].priced.reuse,
         "requests": [
             {"message": call.message, "recorded": size, "window": window.tokens}
             for call, size, window in zip(recording.calls, recording.recorded, recording.windows, strict=True)
@@ -222,6 +226,8 @@ def policy_report(study: Study) -> dict[str, Any]:
             "cost": priced.cost,
             "cost_without": priced.baseline_cost,
             "cost_unit": priced.table.unit,
+            "cost_of_firings": sum(each.cost for each in priced.firings),
+            "cost_besides": priced.rest,
         },
         "advice": [asdict(each) for each in advice(priced)],
         "regret": {
@@ -304,11 +310,12 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
 def _prices(lab: Lab, studies: Sequence[Study]) -> list[str]:
     """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
     model, note = lab.price_model, studies[0].priced.table.note
+    assumed = after_a_change(studies[0].priced)
     if model.error is None:
-        return [f"costs: {note}; no read of a prompt cache is recorded"]
+        return [f"costs: {note}; no read of a prompt cache is recorded", assumed]
     read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
     off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
-    return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})"]
+    return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})", assumed]
 
 
 def _kept(session: Session, studies: Sequence[Study]) -> str:
@@ -370,20 +377,20 @@ def _show_firings(study: Study) -> None:
         (each.message, each.before, each.after, what(each, several), *_worth(cost, priced), each.reason)
         for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
     ]
-    heads = ("message", "before", "after", "what", "pays after", "calls left", f"costs ({priced.table.unit})", "why")
-    table(f"firings of {label(made)} (each against the run without it, up to the next)", heads, rows)
+    worth = "tokens cleared", "rewritten", "pays after", "calls left", "verdict", f"costs ({priced.table.unit})"
+    title = f"firings of {label(made)} (each against the run before it; rewritten: tokens its first call wrote for it)"
+    table(title, ("message", "before", "after", "what", *worth, "why"), rows)
     if len(made.firings) > SHOWN:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
+    if made.firings:
+        say(f"  {against_none(priced)}")
     for each in advice(priced):
         say(f"  {each.words}")
 
 
 def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
-    """After how many calls a firing pays, how many were left, and what it cost; less than nothing is saved."""
-    after = (
-        "never" if cost.break_even is None else "at once" if not cost.break_even else f"{cost.break_even:,.0f} calls"
-    )
-    return after, cost.calls_left, money(cost.cost, priced)
+    """Tokens cleared and rewritten, calls until it pays and that were left, the verdict, and what it cost."""
+    return cost.cleared, cost.rewritten, pays_after(cost), cost.calls_left, cost.verdict, money(cost.cost, priced)
 
 
 def _show_backtest(back: Back) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_tui.cli.options import (
+    add_cache,
     add_policy_file,
     file_named,
     named,
@@ -56,7 +57,15 @@ def run(arguments: Sequence[str]) -> int:
     policies, files = given.policies or [], take_policy_files(given.policy_file)
     gate = _gate(given.gate) if given.gate else None
     settings = _settings([*policies, *((name, []) for name in files if name not in dict(policies))], gate)
-    how = How(given.recorded, given.summary_tokens, given.delay, given.window, given.shares_prefix, given.quick)
+    how = How(
+        given.recorded,
+        given.summary_tokens,
+        given.delay,
+        given.window,
+        given.shares_prefix,
+        given.quick,
+        given.cache,
+    )
     found, unread = places(given.sessions)
     _check_outputs(given, found)
     if not found:
@@ -107,6 +116,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add("--summary-tokens", type=tokens, metavar="N", help="size of a summary (default: as recorded, else 2,000)")
     add("--delay", type=int, default=SUMMARY_DELAY, metavar="N", help="calls while a summary is written")
     add("--shares-prefix", action="store_true", help="a summarizer reads the calls' own beginning from the cache")
+    add_cache(options)
     add("--quick", action="store_true", help="sizes only: neither prices nor what was used later")
     add("--by", type=one_of("measure", ("tokens", "money")), default="tokens", help="what saving is counted in")
     add("-o", "--output", type=file_named, metavar="FILE", help="keep the rows here as they are made, one on a line")

@@ -7,6 +7,7 @@ from math import ceil
 from statistics import median
 
 from context_tui.price.priced import FiringPrice, Priced
+from context_tui.price.words import told
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,11 @@ Warm = tuple[FiringPrice, tuple[float, float]]
 
 
 def advice(priced: Priced) -> list[Advice]:
-    """What follows from the prices; empty where every firing paid, or where nothing fired."""
+    """What follows from the prices; empty where nothing would have been better, or where nothing fired."""
     pairs = zip(priced.firings, priced.write_and_read, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     lost = [firing for firing, _ in warm if firing.cost > 0]
-    if not lost:
-        return []
-    found = [_clear_at_least(priced, warm, lost), _wait(priced, lost), _batch(priced, lost)]
+    found = [_clear_at_least(priced, warm, lost), _wait(priced, lost), _batch(priced, warm)]
     return [each for each in found if each is not None]
 
 
@@ -85,24 +84,25 @@ def _wait(priced: Priced, lost: list[FiringPrice]) -> Advice | None:
     return Advice("cold", float(lives), "seconds", words, cost)
 
 
-def _batch(priced: Priced, lost: list[FiringPrice]) -> Advice | None:
-    """Firings that follow each other faster than they pay."""
-    again = [firing for firing in lost if firing.break_even is not None and firing.break_even > firing.calls_left]
-    if len(again) < 2:
+def _batch(priced: Priced, warm: list[Warm]) -> Advice | None:
+    """Clearings that the next one followed before they had paid: done with that, they would have cost less."""
+    soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
+    lost = [
+        (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)
+        for firing, (write, read), calls in soon
+    ]
+    lost = [each for each in lost if each[1] > 0]
+    if len(lost) < 2:
         return None
-    every = median([firing.calls_left for firing in again])
-    value = ceil(median([firing.break_even or 0.0 for firing in again]))
-    cost = sum(firing.cost for firing in again)
+    value = ceil(median([firing.break_even or 0.0 for firing, _, _ in lost]))
+    every = median([calls for _, _, calls in lost])
+    cost = sum(more for _, more, _ in lost)
     words = (
-        f"{len(again):,} firings needed {value:,} calls to pay (median), and the next change came after {every:g}: "
-        f"to clear more at a time, less often, has the rest written again less often"
+        f"{len(lost):,} clearings needed {value:,} calls to pay (median), and the next change came after {every:g}: "
+        f"to clear more at a time, less often, has the rest written again less often. Done with the next one, they "
+        f"would have cost {told(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", words, cost)
-
-
-def told(cost: float, priced: Priced) -> str:
-    """A cost in the unit of the prices, as it is shown."""
-    return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} input tokens' worth"
 
 
 def _range(values: list[int]) -> str:

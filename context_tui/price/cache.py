@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+Reuse = Literal["breakpoints", "anywhere"]
+"""What a prompt reads that changed somewhere: ``breakpoints``, the longest entry before the change, which is the end of
+an earlier call if one is near enough, else the system prompt; or ``anywhere``, all that is before the change.
+
+By the recordings at hand it is the first: of eight calls within the cache's time whose messages had changed, seven read
+the system prompt, also where 10,000 tokens of messages before the change were the same, and one what the third call
+before it had left. None read up to the change.
+"""
 LOOKBACK = 20
 """Blocks that a provider looks back from a breakpoint for an entry; the call before always has one that is found."""
 GRACE = 5_000
@@ -32,8 +40,8 @@ class Sent(NamedTuple):
         answered: tokens of its reply that another request has put in the cache behind it.
         lost: why what the call before left is not there, where something says so; None: nothing does.
         seen: tokens that were read when it was recorded, where that is not what these rules say; None: it is.
-        anywhere: whether a prompt that changed is still read up to the first change, as formulas have it and caches of
-            small blocks do. Otherwise it is read up to the end of an earlier call before that, if one is near enough.
+        anywhere: whether a prompt that changed is still read up to the first change (:data:`Reuse`), as in caches of
+            small blocks that fill themselves.
     """
 
     size: int

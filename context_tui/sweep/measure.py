@@ -11,6 +11,7 @@ from typing import cast
 from context_tui.lab import Lab
 from context_tui.policies.base import Policy
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.price.cache import Reuse
 from context_tui.price.priced import price
 from context_tui.regret.cases import regret
 from context_tui.replay.result import Recorded, Replay, Totals
@@ -30,7 +31,8 @@ class How:
     """How all settings of a sweep are replayed (:func:`context_tui.replay.walk.replay`) and priced.
 
     ``shares_prefix`` says that a summarizer is sent the calls' own beginning, which it reads from the prompt cache;
-    ``quick`` leaves out what takes long: what was used later, and prices.
+    ``reuse`` what a call reads of it where the policy changed its prompt; ``quick`` leaves out what takes long: what
+    was used later, and prices.
     """
 
     recorded: Recorded = "keep"
@@ -39,6 +41,7 @@ class How:
     window: int | None = None
     shares_prefix: bool = False
     quick: bool = False
+    reuse: Reuse = "breakpoints"
 
 
 class Measured:
@@ -106,7 +109,8 @@ class Measured:
         """What it costs at cache prices."""
         if self.how.quick:
             return None
-        found = price(made, recorded=self.lab.calls, shares_prefix=self.how.shares_prefix)
+        how = self.how
+        found = price(made, recorded=self.lab.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
         return Cost(found.cost, found.baseline_cost, found.table.unit)
 
 

@@ -11,7 +11,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from context_tui.lab import Study
-from context_tui.price.advice import advice, told
+from context_tui.price.advice import advice
+from context_tui.price.words import after_a_change, against_none, firing_words, told
 from context_tui.replay.words import LIMITS, what
 from context_tui.tui.numbers import signed
 from context_tui.tui.parts import Part
@@ -45,10 +46,13 @@ def _lines(lane: Lane) -> Iterator[str]:
         f"{plural(len(made.replay.firings), 'firing')}, peak {sums.peak:,}, sent {sums.sent:,}, "
         f"saved {sums.saved:,} ({saved(made)}), {plural(sums.overflows, 'call')} over the window"
     )
-    for firing in made.replay.firings:
+    prices = made.study.priced if made.study is not None else None
+    for number, firing in enumerate(made.replay.firings):
         sizes = f"{firing.before:,} → {firing.after:,} ({signed(firing.after - firing.before)})"
         whose = f"{firing.policy}: " if firing.policy != lane.policy else ""
         yield f"  before #{firing.message:,}: {sizes}, {what(firing)}; {whose}{firing.reason}"
+        if prices is not None:
+            yield f"    {firing_words(prices.firings[number], prices)}"
     if made.study is not None:
         yield from _worth(made.study)
 
@@ -57,6 +61,9 @@ def _worth(study: Study) -> Iterator[str]:
     """What the policy costs, what follows from that, and what of the dropped was used later."""
     priced, found = study.priced, study.regret
     yield f"cost: {told(priced.cost, priced)}, without the policy {told(priced.baseline_cost, priced)}"
+    if priced.firings:
+        yield f"  {against_none(priced)}"
+        yield f"  {after_a_change(priced)}"
     yield from (f"  {each.words}" for each in advice(priced))
     of = f"{plural(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
     yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"

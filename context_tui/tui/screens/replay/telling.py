@@ -11,8 +11,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from context_tui.lab import Study
-from context_tui.price.advice import told
 from context_tui.price.priced import FiringPrice, Priced
+from context_tui.price.words import told
 from context_tui.replay.result import Firing
 from context_tui.replay.words import LIMITS, what
 from context_tui.sanitize import visible
@@ -229,6 +229,10 @@ def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]
         (7, (f"{plural(len(cases), 'regret')}", WARN if cases else MUTED)),
     ]
     yield spread(parts, [], width)
+    written = f"{cost.rewritten:,} rewritten from the change on"
+    if cost.cold:
+        written = "none rewritten for it: the cache was cold"
+    yield [("  cache ", MUTED), (short(f"{cost.cleared:,} tokens cleared in each call, {written}", width - 8), "")]
     for case in cases[:REGRETS]:
         text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {line(case.evidence)}"
         yield [("  used later ", WARN), (short(text, width - 13), "")]
@@ -237,12 +241,12 @@ def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]
 
 
 def _pays(cost: FiringPrice) -> str:
-    """Whether a firing pays, and after how many of the calls that had its context."""
+    """The verdict on a firing, with the calls until it pays and the calls that were left."""
     if cost.verdict == "pays":
         left = plural(cost.calls_left, "call")
-        return f"pays after {ceil(cost.break_even):,} of {left}" if cost.break_even else "pays at once"
+        return f"pays after {ceil(cost.break_even):,} of {left} left" if cost.break_even else "pays at once"
     if cost.verdict == "does not pay" and cost.break_even:
-        return f"would pay after {ceil(cost.break_even):,} calls, had {cost.calls_left:,}"
+        return f"does not pay: only after {ceil(cost.break_even):,} calls, {cost.calls_left:,} left"
     return cost.verdict
 
 

@@ -192,7 +192,6 @@ def test_a_call_is_told_in_words() -> None:
     first, why, *largest = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
     assert first.startswith(f"▲ firing 1 of {len(made.replay.firings)} before #{firing.message}")
     assert f"{firing.before:,} → {firing.after:,}" in first and f"{firing.cleared} cleared" in first
-    assert f"cache keeps {firing.cut.kept:,}" in first
     assert firing.reason in why
     assert len(largest) == min(firing.cleared, telling.LARGEST) and "cleared Read a file" in largest[0]
 

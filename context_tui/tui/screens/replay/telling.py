@@ -188,8 +188,10 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
         (9, (f"{FIRES} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
         (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
         (7, (what(firing), "")),
-        (5, (f"cache keeps {firing.cut.kept:,}", MUTED)),
     ]
+    study = made.study if (made := comparison.lane.made) else None
+    if study is not None:
+        parts.append((5, (f"rewrites {_price(study, firing).rewritten:,}", MUTED)))
     yield spread(parts, [], width)
     why = firing.reason
     if replay and firing.policy != replay.policy:
@@ -199,7 +201,6 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
     if firing.believed is not None and f"{firing.believed:,}" not in why:
         why += f"; its runtime believes {firing.believed:,}"
     yield [("  why ", MUTED), (short_words(safe(why), width - 6), "")]
-    study = made.study if (made := comparison.lane.made) else None
     if study is not None:
         yield from _worth_lines(study, firing, width)
     for number, item in enumerate(largest(firing)):
@@ -216,10 +217,14 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
         ]
 
 
+def _price(study: Study, firing: Firing) -> FiringPrice:
+    """The price of a firing."""
+    return next(price for each, price in zip(study.replay.firings, study.priced.firings, strict=True) if each is firing)
+
+
 def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
     """What a firing costs, and what the recorded run used later of what it took."""
-    number = next(number for number, each in enumerate(study.replay.firings) if each is firing)
-    cost, cases = study.priced.firings[number], [study.regret.cases[each] for each in study.cases_of(firing)]
+    cost, cases = _price(study, firing), [study.regret.cases[each] for each in study.cases_of(firing)]
     less = cost.cost < 0
     words = f"saves {told(-cost.cost, study.priced)}" if less else f"costs {told(cost.cost, study.priced)}"
     parts: list[tuple[int, Run]] = [

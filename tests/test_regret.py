@@ -570,6 +570,87 @@ class TestText:
         assert index_of(found).rows == len(found.facts.kind)
 
 
+PATCH = "*** Begin Patch\n*** Update File: a/b.py\n@@\n-old\n+new\n*** End Patch"
+OTHER_AGENTS: list[tuple[str, Any, str, tuple[str, ...], tuple[str, ...]]] = [
+    ("shell", {"command": ["bash", "-lc", "cat a.py"], "workdir": "/x"}, "$ cat a.py", ("a.py",), ()),  # Codex
+    ("exec_command", {"cmd": "sed -n 1,5p a.py", "yield_time_ms": 1}, "$ sed -n 1,5p a.py", ("a.py",), ()),
+    ("apply_patch", PATCH, "", (), ("a/b.py",)),
+    ("shell", {"command": ["apply_patch", PATCH]}, "", (), ("a/b.py",)),
+    ("write_stdin", {"session_id": 1, "chars": ""}, "", (), ()),
+    ("read", {"filePath": "/a.py", "offset": 2, "limit": 3}, "read /a.py (2, 3)", ("/a.py",), ()),  # opencode
+    ("edit", {"filePath": "/a.py", "oldString": "x", "newString": "y"}, "", (), ("/a.py",)),
+    ("run_shell_command", {"command": "cat a", "description": "d"}, "$ cat a", ("a",), ()),  # Gemini CLI
+    ("read_file", {"absolute_path": "/a.py"}, "read /a.py", ("/a.py",), ()),
+    ("read_many_files", {"paths": ["a.py", "b.py"]}, "read a.py b.py", ("a.py", "b.py"), ()),
+    ("replace", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "", (), ("a.py",)),
+    ("read_file", {"path": "a.py", "start_line": 3, "end_line": 4}, "read a.py (3, 2)", ("a.py",), ()),  # Cline, Roo
+    ("read_file", {"args": {"file": [{"path": "a.py"}]}}, "read a.py", ("a.py",), ()),
+    ("read_files", {"files": [{"path": "a.py", "start_line": 2}]}, "read a.py (2, 0)", ("a.py",), ()),
+    ("run_commands", {"commands": ["cat a.py", "ls b"]}, "$ cat a.py ls b", ("a.py",), ()),
+    ("execute_command", {"command": "cat a.py"}, "$ cat a.py", ("a.py",), ()),
+    ("editor", {"path": "a.py", "old_text": "x", "new_text": "y"}, "", (), ("a.py",)),
+    ("write_to_file", {"path": "a.py", "content": "x"}, "", (), ("a.py",)),
+    ("bash", {"command": "cat a.py", "timeout": 60}, "$ cat a.py", ("a.py",), ()),  # pi, Crush, Copilot CLI
+    ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "", (), ("a.py",)),
+    ("view", {"path": "a.py", "view_range": [1, 9]}, "read a.py [1, 9]", ("a.py",), ()),
+    ("create", {"path": "a.py", "file_text": "x"}, "", (), ("a.py",)),
+    ("read_bash", {"shellId": "30", "delay": 2}, "", (), ()),
+    ("view", {"file_path": "a.py", "offset": 5}, "read a.py (5, 0)", ("a.py",), ()),
+    ("execute_bash", {"command": "cat a.py"}, "$ cat a.py", ("a.py",), ()),  # OpenHands
+    ("str_replace_editor", {"command": "view", "path": "a.py"}, "read a.py", ("a.py",), ()),
+    ("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}, "", (), ("a.py",)),
+    ("open", {"path": "a.py", "line_number": 7}, "read a.py 7", ("a.py",), ()),  # SWE-agent
+    ("developer__text_editor", {"command": "view", "path": "a.py"}, "read a.py", ("a.py",), ()),  # Goose
+    ("developer__text_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}, "", (), ("a.py",)),
+    ("developer__shell", {"command": "cat a.py"}, "$ cat a.py", ("a.py",), ()),
+    ("mcp__files__read_file", {"path": "a.py"}, "read a.py", ("a.py",), ()),
+]
+
+
+def powershell(command: str, *reads: str) -> tuple[str, Any, str, tuple[str, ...], tuple[str, ...]]:
+    return "PowerShell", {"command": command}, f"$ {command}", reads, ()
+
+
+def unsafe(command: str) -> tuple[str, Any, str, tuple[str, ...], tuple[str, ...]]:
+    return "PowerShell", {"command": command}, "", (), ()
+
+
+POWERSHELL = [
+    powershell("Get-Content C:\\a\\b.py", "C:/a/b.py"),
+    powershell("Get-Content -Path src\\b.py -TotalCount 20 | Select-Object -First 5", "src/b.py"),
+    powershell("get-content 'a b.txt' -Raw; Get-ChildItem -Recurse", "a b.txt"),
+    powershell("Set-Location C:\\x; Get-Content .\\b.py", "C:/x/b.py"),
+    powershell("Select-String -Pattern 'def x' -Path a.py,b.py -Context 2", "a.py", "b.py"),
+    powershell("Select-String needle a.py", "a.py"),
+    powershell("gc a.py", "a.py"),
+    unsafe("python a.py"),
+    ("shell", {"command": ["powershell.exe", "-Command", "gc a.py"]}, "$ gc a.py", ("a.py",), ()),
+    ("shell", {"command": ["pwsh", "-NoProfile", "-Command", "type a.py"]}, "$ type a.py", ("a.py",), ()),
+    ("bash", {"command": 'powershell -NoProfile -Command "Get-Content a.py"'}, "$ Get-Content a.py", ("a.py",), ()),
+    ("shell", {"command": ["cmd.exe", "/c", "type sub\\a.py"]}, "$ type sub\\a.py", ("sub/a.py",), ()),
+    ("Bash", {"command": "type a.py"}, "", (), ()),
+    unsafe("Get-Content a.py | Set-Content b.py"),
+    unsafe("Get-Content a.py > b.py"),
+    unsafe("Get-Content a.py | ForEach-Object { Remove-Item $_ }"),
+    unsafe("Get-Content $(Get-Date)"),
+    unsafe("Get-Content log.txt -Wait"),
+    unsafe("Get-Content 'a.py"),
+]
+
+
+@pytest.mark.parametrize(
+    ("diff", "old"),
+    [
+        ("<<<<<<< SEARCH\nold line\n=======\nnew\n>>>>>>> REPLACE", ("old line",)),
+        ("<<<<<<< SEARCH\n:start_line:12\n-------\nold line\n=======\nnew\n>>>>>>> REPLACE", ("old line",)),
+        ("------- SEARCH\nold\nline\n=======\nnew\n+++++++ REPLACE\n", ("old\nline",)),
+    ],
+)
+def test_the_old_text_of_search_and_replace_blocks(diff: str, old: tuple[str, ...]) -> None:
+    assert doing("replace_in_file", {"path": "a.py", "diff": diff}).old == old
+    assert doing("apply_diff", {"path": "a.py", "diff": diff}).changes == ("a.py",)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "key", "reads", "changes"),
     [
@@ -597,6 +678,8 @@ class TestText:
         ("Task", {"prompt": "read a.py"}, "", (), ()),
         ("Read", {}, "", (), ()),
         ("anything", "no arguments at all", "", (), ()),
+        *OTHER_AGENTS,
+        *POWERSHELL,
     ],
 )
 def test_what_a_call_does(

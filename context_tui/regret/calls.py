@@ -11,20 +11,14 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from context_tui.regret.powershell import files_read, script_of
+from context_tui.regret.tools import COMMAND_LINES, DIFFS, OLD, PATHS, SEVERAL, WHOLE, verb_of
 from context_tui.session.bodies import part_read
 from context_tui.session.jsontext import compact_text
 
-PATH_KEYS = ("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "url")
 LONGEST_COMMAND = 2_000
 """Characters of a command that is looked into; a longer one is a script."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_RUNNING = frozenset("bash shell exec command terminal run execute powershell".split())
-_READING = frozenset("read view open cat notebookread".split())
-_SEARCHING = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
-_ASKING_AGAIN = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
-"""Tools that are asked again to see what has become of something."""
-_EDITING = frozenset("write edit multiedit patch create insert replace update notebookedit delete move apply".split())
 _READERS = frozenset("cat head tail sed nl less more bat grep egrep fgrep rg ls find tree wc file stat jq".split())
 _FILTERS = frozenset("cd pwd echo sort uniq cut tr awk column true".split())
 _GIT = frozenset("show log blame grep ls-files ls-tree cat-file".split())
@@ -37,8 +31,7 @@ _UNSAFE = re.compile(r"[`<>]|\$[({]|-exec\b|-delete\b|\bxargs\b")
 _SUBSTITUTION = re.compile(r"s([/|#,@!])((?:(?!\1)[^\\\n]){12,300})\1")
 """A sed command's old text, where nothing in it is escaped."""
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.{1,500})$", re.MULTILINE)
-_OLD_KEYS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
-_SEARCH_BLOCK = re.compile(r"<{5,9} ?SEARCH[^\n]*\n")
+_SEARCH_BLOCK = re.compile(r"(?:<{5,9}|-{5,9}) ?SEARCH[^\n]*\n(?::start_line:[^\n]*\n)?(?:-{5,9}\n)?")
 _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
 
 
@@ -60,42 +53,68 @@ class Doing(NamedTuple):
 def doing(tool: str, arguments: object) -> Doing:
     """What a call of *tool* with these arguments does."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
-    words = {word.lower() for word in _WORD.findall(tool[:100])} | {tool.lower()}
-    command = command_of(given)
-    if words & _RUNNING and command:
-        return _of_command(command)
+    if isinstance(given.get("args"), dict):
+        given = given["args"]
+    verb = verb_of(tool, given)
+    if verb == "run" and (command := command_of(given)):
+        return _of_command(command, powershell="powershell" in tool.lower())
     patch = next((text for text in given.values() if isinstance(text, str) and "*** Begin Patch" in text[:2_000]), "")
     if patch:
         return _of_patch(patch)
-    named = (v for key in PATH_KEYS if isinstance(v := given.get(key), str) and v.strip())
-    paths = tuple(path.replace("\\", "/") for path in named)[:1]
-    if given.get("command") == "view" or words & _READING:
-        part = part_read(dict(given)) or given.get("view_range") or ""
-        return Doing(f"read {paths[0]} {part}".rstrip(), paths) if paths else Doing()
-    if words & _EDITING:
+    parts = [given, *_parts_of(given)]
+    paths = tuple(dict.fromkeys(path for part in parts if (path := _path(part))))
+    if verb == "read" and paths:
+        asked = " ".join(f"{_path(part)} {_part(part)}".rstrip() for part in parts if _path(part))
+        return Doing(f"read {asked}", paths)
+    if verb == "edit":
         return _of_edit(given, paths)
-    if words & _SEARCHING and not words & _ASKING_AGAIN:
-        return Doing(f"{tool} {compact_text(dict(given))}", paths if "grep" in words else ())
+    if verb == "search":
+        return Doing(f"{tool} {compact_text(dict(given))}", paths if "grep" in tool.lower() else ())
     return Doing()
 
 
+def _path(given: Mapping[str, Any]) -> str:
+    """The file that arguments name; empty where they name none."""
+    named = (value for key in PATHS if isinstance(value := given.get(key), str) and value.strip())
+    return next(named, "").replace("\\", "/")
+
+
+def _parts_of(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Each of several files that arguments name, with what is asked of it."""
+    for key in (*SEVERAL, *PATHS):
+        if isinstance(several := given.get(key), list):
+            for each in several:
+                yield each if isinstance(each, dict) else {"path": each}
+
+
+def _part(given: Mapping[str, Any]) -> object:
+    """The part of a file that is asked for; empty for all of it."""
+    return (
+        part_read(dict(given)) or given.get("view_range") or given.get("line_ranges") or given.get("line_number") or ""
+    )
+
+
 def command_of(arguments: Mapping[str, Any]) -> str:
-    """The command line of a shell's arguments; of a list, what its shell is given, else its words."""
-    command = arguments.get("command") or arguments.get("cmd") or arguments.get("script") or ""
+    """The command line of a shell's arguments; of a list, what its shell is given, else its words; of several, all."""
+    command = next((value for key in COMMAND_LINES if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
-        return words[-1] if len(words) > 2 and words[1].startswith("-") and words[1].endswith("c") else " ".join(words)
+        if arguments.get("commands") is command:
+            return "\n".join(words)
+        given = len(words) > 2 and words[-2].lower() in ("-c", "-lc", "-ic", "-command", "/c")
+        if given and words[-2].lower() in ("-command", "/c"):
+            return f"{words[0]} {words[-2]} {words[-1]}"
+        return words[-1] if given else " ".join(words)
     return command if isinstance(command, str) else ""
 
 
 def _of_edit(given: Mapping[str, Any], paths: tuple[str, ...]) -> Doing:
     edits = given.get("edits")
     parts = [given, *(each for each in edits if isinstance(each, dict))] if isinstance(edits, list) else [given]
-    old = tuple(text for part in parts for key in _OLD_KEYS if isinstance(text := part.get(key), str) and text)
-    diff = given.get("diff")
-    if isinstance(diff, str):
-        old += tuple(_searched(diff))
-    whole = given.get("content") or given.get("file_text") or ""
+    old = tuple(text for part in parts for key in OLD if isinstance(text := part.get(key), str) and text)
+    diffs = (text for part in parts for key in DIFFS if isinstance(text := part.get(key), str))
+    old += tuple(text for diff in diffs for text in _searched(diff))
+    whole = next((value for key in WHOLE if (value := given.get(key))), "")
     return Doing(changes=paths, old=old, whole=whole if isinstance(whole, str) and not old else "")
 
 
@@ -112,11 +131,15 @@ def _of_patch(patch: str) -> Doing:
     return Doing(changes=tuple(path.strip() for path in _PATCHED.findall(patch)), old=("\n".join(lines),))
 
 
-def _of_command(command: str) -> Doing:
+def _of_command(command: str, *, powershell: bool) -> Doing:
     if "*** Begin Patch" in command[:2_000]:
         return _of_patch(command)
     if len(command) > LONGEST_COMMAND:
         return Doing()
+    script = script_of(command) or (command if powershell else "")
+    if script:
+        files = files_read(script)
+        return Doing() if files is None else Doing(f"$ {' '.join(script.split())}", tuple(files))
     plain = _REDIRECTIONS.sub(" ", command)
     pieces = _simple_commands(plain)
     changes = tuple(path for piece in pieces if _in_place(piece) for path in _files(piece))

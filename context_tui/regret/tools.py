@@ -1,0 +1,131 @@
+"""What the tools of agents do, by their names, and where they are given what with: a table.
+
+Names and arguments are those of recorded calls and of the agents' own descriptions of their tools: Claude Code, Codex,
+opencode, Gemini CLI, Cline, Roo Code, pi, Copilot CLI, OpenHands, SWE-agent, Goose, Crush, koda. A tool that is not
+listed is told by the words in its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+Verb = Literal["run", "read", "search", "edit", "by command", ""]
+"""What a tool does: runs a command line, reads a file, looks something up, changes a file, one of these as its argument
+``command`` says, or nothing of these.
+"""
+
+TOOLS: dict[str, Verb] = {
+    "shell": "run",  # Codex
+    "shell_command": "run",
+    "local_shell_call": "run",
+    "container.exec": "run",
+    "exec_command": "run",
+    "unified_exec": "run",
+    "apply_patch": "edit",
+    "write_stdin": "",
+    "update_plan": "",
+    "bash": "run",  # Claude Code, opencode, pi, Crush, Copilot CLI, koda
+    "powershell": "run",
+    "read": "read",
+    "view": "read",
+    "edit": "edit",
+    "multiedit": "edit",
+    "write": "edit",
+    "create": "edit",
+    "grep": "search",
+    "glob": "search",
+    "ls": "search",
+    "todowrite": "",
+    "todoread": "",
+    "bashoutput": "",
+    "read_bash": "",
+    "stop_bash": "",
+    "run_shell_command": "run",  # Gemini CLI
+    "read_file": "read",  # Gemini CLI, Cline, Roo Code
+    "read_many_files": "read",
+    "write_file": "edit",
+    "replace": "edit",
+    "search_file_content": "search",
+    "list_directory": "search",
+    "save_memory": "",
+    "execute_command": "run",  # Cline, Roo Code
+    "run_commands": "run",
+    "read_files": "read",
+    "read_multiple_files": "read",
+    "write_to_file": "edit",
+    "replace_in_file": "edit",
+    "apply_diff": "edit",
+    "search_and_replace": "edit",
+    "insert_content": "edit",
+    "editor": "edit",
+    "search_files": "search",
+    "list_files": "search",
+    "list_code_definition_names": "search",
+    "update_todo_list": "",
+    "execute_bash": "run",  # OpenHands, SWE-agent
+    "terminal": "run",
+    "str_replace_editor": "by command",
+    "str_replace_based_edit_tool": "by command",
+    "file_editor": "by command",
+    "open": "read",
+    "find_file": "search",
+    "text_editor": "by command",  # Goose, with the name of an extension before it
+}
+"""By the name of a tool in lower case, without that of a server or an extension before it, what it does."""
+
+COMMANDS: dict[str, Verb] = {
+    "view": "read",
+    "create": "edit",
+    "write": "edit",
+    "str_replace": "edit",
+    "edit_file": "edit",
+    "insert": "edit",
+    "undo_edit": "edit",
+}
+"""By the argument ``command``, what a tool does that does several things."""
+
+PATHS = (
+    *("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "absolute_path"),
+    *("relative_path", "url"),
+)
+"""Arguments that name a file."""
+SEVERAL = ("paths", "files", "file_paths")
+"""Arguments that name several: texts, or objects with one of :data:`PATHS` and the part that is read."""
+COMMAND_LINES = ("command", "cmd", "script", "commands")
+OLD = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
+"""Arguments with a text that an edit replaces."""
+DIFFS = ("diff", "patch")
+"""Arguments with search-and-replace blocks, or a unified diff."""
+WHOLE = ("content", "file_text")
+"""Arguments with all that a file is to hold."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_RUNNING = frozenset("bash shell exec command terminal run execute powershell".split())
+_READING = frozenset("read view open cat notebookread".split())
+_EDITING = frozenset("write edit multiedit patch create insert replace update notebookedit delete move apply".split())
+_SEARCHING = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
+_ASKING_AGAIN = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
+"""Tools that are asked again to see what has become of something."""
+
+
+def verb_of(tool: str, given: Mapping[str, Any]) -> Verb:
+    """What a call of *tool* with these arguments does."""
+    verb = TOOLS.get(tool.lower(), TOOLS.get(tool.lower().rpartition("__")[2]))
+    if verb is None:
+        verb = _by_words(tool[:100], given)
+    return COMMANDS.get(str(given.get("command")), "") if verb == "by command" else verb
+
+
+def _by_words(tool: str, given: Mapping[str, Any]) -> Verb:
+    words = {word.lower() for word in _WORD.findall(tool)} | {tool.lower()}
+    if words & _RUNNING and any(given.get(key) for key in COMMAND_LINES):
+        return "run"
+    if given.get("command") in COMMANDS:
+        return "by command"
+    if words & _READING:
+        return "read"
+    if words & _EDITING:
+        return "edit"
+    return "search" if words & _SEARCHING and not words & _ASKING_AGAIN else ""

@@ -211,6 +211,22 @@ def test_standard_input_that_is_closed_is_empty() -> None:
     assert (done.returncode, done.stdout) == (2, "") and "the file is empty" in done.stderr
 
 
+@pytest.mark.parametrize("text", ["[]", " [ ]\n", '{"messages": []}'])
+def test_a_session_without_messages_whose_format_nothing_tells_is_said_to_be_empty(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(text)
+    with pytest.raises(ct.UnreadableSession, match="the session is empty: it holds no messages"):
+        ct.open_session(path)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"messages": {}}', "[[]]", "[" * 50_000])
+def test_what_is_no_session_is_not_said_to_be_empty(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(text)
+    with pytest.raises(ct.UnreadableSession, match="unknown session format"):
+        ct.open_session(path)
+
+
 # -- what may not be read
 
 

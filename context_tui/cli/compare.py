@@ -49,6 +49,7 @@ a call that changes a file 2, another call or a failure 1), then in how many mes
 A path survives with as many of its last parts as tell it from the others, an identifier as a whole
 word, a number with its digits (and its unit, when short), an error or a constraint by a sentence that has
 60 % of its distinctive words (and forbids, if it forbids). Said in other words counts as lost.
+Constraints are found by English words (must, never, only...): in another language there are none.
 
 --repeat N compacts N times: the context is cut at N points, the same estimated tokens apart, each
 before a message of the assistant, the last one at --at or the end; each time the summary so far is a part of

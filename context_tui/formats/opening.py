@@ -11,6 +11,7 @@ from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format,
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
+from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 
 
@@ -50,9 +51,20 @@ def format_of(path: Path) -> Format:
             f"{path}: {other.evidence} are not supported yet; `context-tui formats` lists those that can be read"
         )
     if not claims:
+        if _is_empty(head):
+            raise UnreadableSession(f"{path}: the session is empty: it holds no messages")
         what = "binary data, not a session" if b"\0" in head else "unknown session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
+
+
+def _is_empty(head: bytes) -> bool:
+    """Whether a file is an empty list, or a document whose list of messages is empty."""
+    try:
+        value = loads(head) if len(head) < HEAD_BYTES else None
+    except ValueError:
+        return False
+    return value == [] or (isinstance(value, dict) and value.get("messages") == [])
 
 
 def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:

@@ -604,6 +604,28 @@ def test_a_policy_is_priced_with_the_misses_that_were_recorded(tmp_path: Path) -
     assert at_the_miss.used[6].read == 21_000
 
 
+def test_the_system_prompt_is_read_before_the_recording_shows_how_long_it_is(tmp_path: Path) -> None:
+    """A change early in a warm cache costs no writing of what was read after another change later; nor does a miss."""
+    made = begun(0)
+    steps(made, 1, 31_950, floor=12_000)
+    steps(made, 3, 32_340)
+    session = made.open(tmp_path)
+    known = recorded_calls(session)
+    assert known.begins == [12_000] * 10 and known.reads[1].predicted.read == known.reads[1].recorded == 30_000
+    priced = price_of(along(session, 4_000, 4, 21_000))
+    assert priced.used[4].read == 12_000 and priced.used[5].read == priced.used[4].size - 10
+    assert priced.baseline[6].read == priced.used[6].read == 12_000
+    [found] = priced.firings
+    assert found.behind == session.facts.requests[3].context - 4_000 - 12_000 == found.rewritten + 10
+    late = begun(0)
+    late.user("later", timestamp="2026-01-01T00:09:00.000Z")
+    late.assistant(text("a"), use=usage(10, 0, 32_500), timestamp="2026-01-01T00:09:05.000Z")
+    late.user("and")
+    late.assistant(text("b"), use=usage(10, 12_000, 12_600), timestamp="2026-01-01T00:09:15.000Z")
+    cold = price_of(along(late.open(tmp_path), 4_000, 6, 21_000))
+    assert cold.used[6].read == 0 and cold.firings[0].cold
+
+
 def test_an_undone_compaction_costs_no_second_writing(tmp_path: Path) -> None:
     made = begun()
     made.boundary(32_000)

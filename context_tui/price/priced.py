@@ -159,6 +159,8 @@ class _Run:
     ) -> None:
         self.replay, self.shares_prefix, self.summarizer = replay, shares_prefix, summarizer
         facts, self.calls = replay.session.facts, _calls(replay, recorded)
+        known = recorded.begins
+        self.begins = [known[row] if 0 <= row < len(known) else 0 for _, row in replay.calls]
         self.reuse: Reuse = "anywhere" if self.calls and all(call.anywhere for call in self.calls) else reuse
         self.models = [facts.models[row] if row >= 0 else facts.model for row in map(self._model_row, range(len(self)))]
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
@@ -251,9 +253,12 @@ class _Run:
         """
         call = self.calls[number]
         floor, lost = call.floor, call.lost
+        begin = self.begins[number]
+        if kept < NOTHING_CHANGED and lost is None and not (number and call.late(self.calls[number - 1])):
+            floor = max(floor, begin)
         if call.seen is not None:
             gone = max(self.replay.baseline[number] - size, 0)
-            floor = max(min(floor, call.seen), min(call.seen - gone, kept))
+            floor = max(min(max(floor, begin), call.seen), min(call.seen - gone, kept))
             lost = "as recorded"
         anywhere = self._anywhere(call) if kept < NOTHING_CHANGED else call.anywhere
         changed = call._replace(size=size, kept=min(call.kept, kept), floor=floor, lost=lost, anywhere=anywhere)
@@ -283,6 +288,7 @@ class _Run:
         if not number:
             return Used(0, 0, 0, 0)
         call = self.calls[number]._replace(sent=-1, ended=-1, lost=None, key=self.calls[number - 1].key)
+        call = call._replace(floor=max(call.floor, self.begins[number]))
         kept = self.replay.kept[number]
         return cache.take(call._replace(size=self.replay.sizes[number], kept=kept, anywhere=self._anywhere(call)))
 

@@ -51,10 +51,15 @@ class Read:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Every recorded request of a session: as the cache saw it, and what it read."""
+    """Every recorded request of a session: as the cache saw it, and what it read.
+
+    ``begins`` are, by request, the tokens at its beginning (system prompt and tools) that a cache holds within its time
+    whatever has changed behind them: as this session showed before or, where it had not yet, later.
+    """
 
     calls: list[Sent]
     reads: list[Read]
+    begins: list[int]
 
 
 def recorded_calls(session: Session) -> Recorded:
@@ -88,7 +93,7 @@ class _Recording:
         self.floors: dict[int, _Floor] = {}
 
     def run(self) -> Recorded:
-        cache, calls, reads = PromptCache(), list[Sent](), list[Read]()
+        cache, calls, reads, begins = PromptCache(), list[Sent](), list[Read](), list[int]()
         for row in range(self.rows):
             usage = self.facts.requests[row]
             call, why = self._call(row, calls)
@@ -106,7 +111,16 @@ class _Recording:
                 call = call._replace(seen=usage.cache_read)
             calls.append(call)
             self._learn(row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + GRACE)
-        return Recorded(calls, reads)
+            begins.append(self.floors[self.facts.request_model[row]].warm)
+        return Recorded(calls, reads, self._known_later(begins))
+
+    def _known_later(self, begins: list[int]) -> list[int]:
+        """The same, with what was seen of a model's beginning later, for the requests before anything was."""
+        later: dict[int, int] = {}
+        for row in reversed(range(len(begins))):
+            model = self.facts.request_model[row]
+            later[model] = begins[row] = begins[row] or later.get(model, 0)
+        return begins
 
     def _call(self, row: int, calls: list[Sent]) -> tuple[Sent, str | None]:
         """The request of a row, and what broke the cache before it. *calls* may change at its end."""

@@ -310,7 +310,7 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
 def _prices(lab: Lab, studies: Sequence[Study]) -> list[str]:
     """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
     model, note = lab.price_model, studies[0].priced.table.note
-    assumed = after_a_change(studies[0].priced)
+    assumed = after_a_change(studies[0].priced.reuse)
     if model.error is None:
         return [f"costs: {note}; no read of a prompt cache is recorded", assumed]
     read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"

@@ -29,6 +29,7 @@ from context_tui.cli.replay import ItsParam, NextPolicy
 from context_tui.config import read_tables
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.policies.parameters import assignments, params_for
+from context_tui.price.words import after_a_change
 from context_tui.replay.walk import SUMMARY_DELAY
 from context_tui.replay.words import LIMITS
 from context_tui.sanitize import sanitize_line
@@ -84,9 +85,11 @@ def run(arguments: Sequence[str]) -> int:
     if given.parquet:
         write_parquet(given.parquet, made.told)
     if given.json:
-        write_json(sweep_report(made))
+        write_json(sweep_report(made) | {"cache": how.reuse})
     else:
         show(made)
+        if not how.quick:
+            say(f"Where caches do not fill themselves, {after_a_change(how.reuse)}.")
     return _judge(gate, made) if gate else ExitCode.DONE
 
 

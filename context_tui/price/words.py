@@ -14,9 +14,9 @@ AFTER_A_CHANGE: dict[Reuse, str] = {
 """What a call reads from the prompt cache where a policy changed its prompt."""
 
 
-def after_a_change(priced: Priced) -> str:
+def after_a_change(reuse: Reuse) -> str:
     """What is assumed of the cache, in a line."""
-    return f"a call whose prompt a policy changed reads {AFTER_A_CHANGE[priced.reuse]} (assumed)"
+    return f"a call whose prompt a policy changed reads {AFTER_A_CHANGE[reuse]} (assumed)"
 
 
 def told(cost: float, priced: Priced) -> str:

@@ -63,7 +63,7 @@ def _worth(study: Study) -> Iterator[str]:
     yield f"cost: {told(priced.cost, priced)}, without the policy {told(priced.baseline_cost, priced)}"
     if priced.firings:
         yield f"  {against_none(priced)}"
-        yield f"  {after_a_change(priced)}"
+        yield f"  {after_a_change(priced.reuse)}"
     yield from (f"  {each.words}" for each in advice(priced))
     of = f"{plural(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
     yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"

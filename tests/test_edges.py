@@ -215,7 +215,7 @@ def test_standard_input_that_is_closed_is_empty() -> None:
 def test_a_session_without_messages_whose_format_nothing_tells_is_said_to_be_empty(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.json"
     path.write_text(text)
-    with pytest.raises(ct.UnreadableSession, match="the session is empty: it holds no messages"):
+    with pytest.raises(ct.UnreadableSession, match="an empty list, without any messages"):
         ct.open_session(path)
 
 

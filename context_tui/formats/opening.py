@@ -52,7 +52,7 @@ def format_of(path: Path) -> Format:
         )
     if not claims:
         if _is_empty(head):
-            raise UnreadableSession(f"{path}: the session is empty: it holds no messages")
+            raise UnreadableSession(f"{path}: an empty list, without any messages")
         what = "binary data, not a session" if b"\0" in head else "unknown session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]

@@ -122,4 +122,4 @@ def uncleared(context: Context) -> Results:
     results = measured(context).results
     rows = zip(results.position, results.block, results.tokens, strict=True)
     found = [row for row in rows if not is_cleared(context, row[1])]
-    return Results(*zip(*found, strict=True)) if found else Results((), (), ())
+    return Results(*map(list, zip(*found, strict=True))) if found else Results([], [], [])

@@ -24,7 +24,7 @@ from tests.formats import recordings
 from tests.formats.recordings import conversations
 from tests.test_replay import SUMMARY, fixtures, naive, walked, weights_of
 
-SOMETIMES = {
+SOMETIMES: dict[str, dict[str, list[Any]]] = {
     "keep": {
         "turns": [1, 2],
         "messages": [1, 4],
@@ -59,27 +59,28 @@ ACTIONS: list[dict[str, Any]] = [
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> dict[str, Any]:
-    """A rule of parts that changes bodies."""
+def rules(draw: st.DrawFn, timed: bool) -> dict[str, Any]:
+    """A rule of parts that changes bodies; one that is *timed* may go by their age."""
     rule: dict[str, Any] = {"trigger": draw(st.sampled_from([{"always": True}, {"tokens": 3_000}, {"tool_uses": 3}]))}
     for part, values in SOMETIMES.items():
-        chosen = draw(st.lists(st.sampled_from(sorted(values)), max_size=2, unique=True))
+        names = sorted(name for name in values if timed or name != "older_than")
+        chosen = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
         rule[part] = {name: draw(st.sampled_from(values[name])) for name in chosen}
-    return rule | draw(st.sampled_from(ACTIONS))
+    return {**rule, **draw(st.sampled_from(ACTIONS))}
 
 
-def policies(most: int) -> st.SearchStrategy[Policy]:
+def policies(most: int, *, timed: bool = True) -> st.SearchStrategy[Policy]:
     """Policies of so many rules at most."""
 
     def made(found: list[dict[str, Any]]) -> Policy:
         named = [{"name": f"rule{number}"} | rule for number, rule in enumerate(found)]
         return composed(Spec.model_validate({"name": "drawn", "about": "drawn", "rules": named}))
 
-    return st.lists(rules(), min_size=1, max_size=most).map(made)
+    return st.lists(rules(timed), min_size=1, max_size=most).map(made)
 
 
 @fixtures
-@given(recording=conversations(compactions=False), policy=policies(1))
+@given(recording=conversations(compactions=False), policy=policies(1, timed=False))
 def test_rules_of_parts_equal_a_loop_that_makes_everything_anew(
     tmp_path: Path, recording: recordings.Recording, policy: Policy
 ) -> None:

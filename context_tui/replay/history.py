@@ -54,6 +54,7 @@ class History:
         self._counted = 0  # so many
         self._amounts: dict[int, Amount] = {}  # of messages with other bodies
         self._answers = (0, 0)  # results in so many messages
+        self._split = (0, 0, 0), (NOTHING, NOTHING)  # what was asked for last, and the answer
         self._where: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
         self._context: Context | None = None  # that was given away last,
         self._sums: Measured | None = None  # and its sums, which go on with the history
@@ -173,26 +174,15 @@ class History:
         bodies = bodies_of(plan.changes)
         first = len(self.order)
         if bodies:
-            self.more = plus(self.more, self._replacing(bodies))
             first = min(self._position_of(facts.block_message[row]) for row in bodies)
             self.estimate += sum(self._now(row, bodies[row]) for row in bodies)
-            self._put(bodies)
+            self.more = plus(self.more, self._put(bodies))
             self._mark(self.gone, bodies, self.at)
         if plan.dropped or plan.inserts:
             first = min(first, self._reorder(plan, summary_tokens, decided))
         self.floor = self.at
         self._change(first)
         return minus(self.more, before), first
-
-    def _replacing(self, bodies: Mapping[int, Body]) -> Amount:
-        """What these bodies hold more than what they stand in place of."""
-        facts = self.recording.facts
-        new = total(of_body(facts, row, body) for row, body in bodies.items())
-        held = (self.replaced.get(row) for row in bodies)
-        old = total(
-            of_body(facts, row, body) if body else of_block(facts, row) for row, body in zip(bodies, held, strict=True)
-        )
-        return minus(new, old)
 
     def _now(self, row: int, body: Body) -> int:
         """Estimated tokens that a new body takes more than what stands there."""
@@ -226,12 +216,17 @@ class History:
 
     def split(self, position: int) -> tuple[Amount, Amount]:
         """What it holds before a position, and from there on."""
-        self._count()
-        if position > len(self.order) // 2:
-            behind = self._holding(self.order[position:])
-            return minus(self._held, behind), behind
-        ahead = self._holding(self.order[:position])
-        return ahead, minus(self._held, ahead)
+        asked = self.generation, len(self.order), position
+        if self._split[0] != asked:
+            self._count()
+            if position > len(self.order) // 2:
+                behind = self._holding(self.order[position:])
+                ahead = minus(self._held, behind)
+            else:
+                ahead = self._holding(self.order[:position])
+                behind = minus(self._held, ahead)
+            self._split = asked, (ahead, behind)
+        return self._split[1]
 
     def _count(self) -> None:
         """Count what was appended."""
@@ -250,19 +245,20 @@ class History:
             self._where = found, len(self.order)
         return found.get(message, len(self.order))
 
-    def _put(self, bodies: Mapping[int, Body]) -> None:
-        """Let bodies stand in place of blocks."""
+    def _put(self, bodies: Mapping[int, Body]) -> Amount:
+        """Let bodies stand in place of blocks; returns what it holds more by that."""
         self._count()
         self._forget()
         if self._sums is not None and not self._sums.put(bodies, self.replaced):
             self._sums = None
         self.replaced.put(bodies)
-        held = self._held
+        more = NOTHING
         for message in {self.recording.facts.block_message[row] for row in bodies}:
             before = self._amounts.get(message) or self.recording.amount(message)
             after = self._amounts[message] = self.recording.amount_with(message, self.replaced)
-            held = plus(held, minus(after, before))
-        self._held = held
+            more = plus(more, minus(after, before))
+        self._held = plus(self._held, more)
+        return more
 
     def _count_anew(self) -> None:
         self._held, self._counted, self._answers, self._where = NOTHING, 0, (0, 0), ({}, 0)

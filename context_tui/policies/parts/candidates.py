@@ -7,12 +7,12 @@ cleared yet. A look adds what was appended, and looks again at the stretches in 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.measured import measured
 
 
 class Blocks(NamedTuple):
@@ -22,40 +22,21 @@ class Blocks(NamedTuple):
     block: list[int]
 
 
-class Candidates:
-    """Numbers of the blocks that *fits* says could be changed, ascending, and of those that are ``marked``."""
+Choose = Callable[[range], list[int]]
+"""Which of some consecutive numbers are kept, ascending."""
+
+
+class _Kept:
+    """Chosen numbers of blocks, ascending; ``known`` blocks were looked at, and so many changed stretches."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        self.marked: list[int] = []
-        self._known, self._spans = 0, 0
+        self.known, self.spans = 0, 0
 
-    def follow(
-        self, sums: Measured, blocks: Blocks, marked: Callable[[int], bool], fits: Callable[[int], bool]
-    ) -> None:
-        """Look at what was changed and appended since the last time.
-
-        Args:
-            marked: whether a block (a row) has been cleared before.
-            fits: whether one that has not been could be changed.
-        """
-        for first, last in sums.spans[self._spans :]:
-            begin = bisect_left(blocks.position, first, hi=self._known)
-            self._look(range(begin, bisect_right(blocks.position, last, hi=self._known)), blocks, marked, fits)
-        self._look(range(self._known, len(blocks.block)), blocks, marked, fits)
-        self._known, self._spans = len(blocks.block), len(sums.spans)
-
-    def _look(self, numbers: range, blocks: Blocks, marked: Callable[[int], bool], fits: Callable[[int], bool]) -> None:
-        """Look at some of them, for the first time or again."""
-        gone, good = list[int](), list[int]()
-        for number in numbers:
-            row = blocks.block[number]
-            if marked(row):
-                gone.append(number)
-            elif fits(row):
-                good.append(number)
-        for column, found in ((self.marked, gone), (self.numbers, good)):
-            column[bisect_left(column, numbers.start) : bisect_left(column, numbers.stop)] = found
+    def look(self, numbers: range, choose: Choose) -> None:
+        """Look at some, for the first time or again."""
+        found = self.numbers
+        found[bisect_left(found, numbers.start) : bisect_left(found, numbers.stop)] = choose(numbers)
 
 
 def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
@@ -86,18 +67,24 @@ def rows_of_calls(context: Context) -> dict[int, list[int]]:
     return kept
 
 
-def candidates(
-    context: Context, key: Hashable, blocks: Blocks, marked: Callable[[int], bool], fits: Callable[[int], bool]
-) -> Candidates:
-    """What could be changed by the rule that *key* stands for; :meth:`Candidates.follow` says what the others are."""
+def kept_numbers(context: Context, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
+    """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
+
+    What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
+    """
     sums = measured(context)
-    found = sums.memo.get(key) or Candidates()
-    found.follow(sums, blocks, marked, fits)
-    sums.memo[key] = found
-    kept: Candidates = found
-    return kept
+    kept: _Kept = sums.memo.get(key) or _Kept()
+    if kept.spans < len(sums.spans):
+        for first, last in sums.spans[kept.spans :]:
+            begin = bisect_left(blocks.position, first, hi=kept.known)
+            kept.look(range(begin, bisect_right(blocks.position, last, hi=kept.known)), choose)
+    if kept.known < len(blocks.block):
+        kept.look(range(kept.known, len(blocks.block)), choose)
+    kept.known, kept.spans = len(blocks.block), len(sums.spans)
+    sums.memo[key] = kept
+    return kept.numbers
 
 
-def between(numbers: Sequence[int], first: int, end: int) -> Sequence[int]:
+def between(numbers: list[int], first: int, end: int) -> list[int]:
     """Those of ascending numbers from *first* on and below *end*."""
     return numbers[bisect_left(numbers, first) : bisect_left(numbers, end)]

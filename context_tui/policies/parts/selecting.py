@@ -12,7 +12,7 @@ from pydantic import BeforeValidator
 from context_tui.compaction.verdicts import Code, Kept, Why
 from context_tui.policies.base import param
 from context_tui.policies.parameters import names
-from context_tui.policies.parts.candidates import Blocks, Candidates, between, blocks_of_kind, candidates
+from context_tui.policies.parts.candidates import Blocks, between, blocks_of_kind, kept_numbers
 from context_tui.policies.parts.keeping import Keep, Limits, Protected
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
@@ -113,7 +113,7 @@ def select(
     blocks, end = blocks_of_kind(context, _KINDS[of]), keep.start(context, limits)
     found = _candidates(context, rule, of, marker, blocks)
     high = bisect_left(blocks.position, end)
-    low = _stopped(context, rule, blocks, found.marked, high)
+    low = _stopped(context, rule, of, marker, blocks, high)
     chosen = _now(context, rule, blocks, found, max(bisect_left(blocks.position, keep.first or 0), low), high)
     if keep.results is not None:
         if keep.count == "eligible":
@@ -137,27 +137,63 @@ def select(
 
 def _candidates(
     context: Context, rule: Select, of: Of, marker: str, blocks: Blocks, longer_than: int | None = None
-) -> Candidates:
-    """What the rule could change, whatever is kept now."""
-    facts, replaced = context.facts, context.replaced
-    sizes = rule.larger_than, rule.at_least, rule.longer_than
+) -> list[int]:
+    """Numbers of the blocks that the rule could change, whatever is kept now."""
+    block = blocks.block
+    unmarked = kept_numbers(
+        context,
+        ("unmarked", of, marker),
+        blocks,
+        lambda numbers: [number for number in numbers if not is_marked(context, block[number], of, marker)],
+    )
+    limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
+    if limits == _NO_LIMITS:
+        return unmarked
 
-    def fits(row: int) -> bool:
-        if longer_than is not None:
-            body = replaced.get(row)
-            if body is not None and body.text is None:
-                return False
-            if (body.size if body else facts.text_bytes[row]) <= longer_than:
-                return False
-        return _unfit(context, rule, row) is None
+    def choose(numbers: range) -> list[int]:
+        return _fitting(context, rule, of, blocks, between(unmarked, numbers.start, numbers.stop), longer_than)
 
-    key = ("candidates", of, marker, rule.tools, rule.except_tools, *sizes, longer_than)
-    return candidates(context, key, blocks, lambda row: is_marked(context, row, of, marker), fits)
+    return kept_numbers(context, ("fitting", of, marker, *limits), blocks, choose)
 
 
-def _now(context: Context, rule: Select, blocks: Blocks, found: Candidates, first: int, end: int) -> Sequence[int]:
+_NO_LIMITS = ((), (), None, None, None, None)
+
+
+def _fitting(
+    context: Context, rule: Select, of: Of, blocks: Blocks, chosen: list[int], longer_than: int | None
+) -> list[int]:
+    """Those of the right tool and size."""
+    facts, replaced, block = context.facts, context.replaced, blocks.block
+    if rule.tools:
+        only = _rows(context, rule.tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] in only]
+    if rule.except_tools:
+        never = _rows(context, rule.except_tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] not in never]
+    if rule.larger_than is not None or rule.at_least is not None:
+        least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
+        tokens = (
+            partial(_tokens, context, of, blocks) if of != "results" else measured(context).results.tokens.__getitem__
+        )
+        chosen = [number for number in chosen if tokens(number) >= least]
+    if rule.longer_than is not None or longer_than is not None:
+        most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+        sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
+        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > most]
+    if longer_than is not None:
+        bodies = [replaced.get(block[number]) for number in chosen]
+        chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
+    return chosen
+
+
+def _rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
+    """Rows of these tools."""
+    return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
+
+
+def _now(context: Context, rule: Select, blocks: Blocks, found: list[int], first: int, end: int) -> list[int]:
     """The candidates from one number to another that fit at this moment: old enough, and their calls are there."""
-    chosen, facts = between(found.numbers, first, end), context.facts
+    chosen, facts = between(found, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
     if rule.paired:
@@ -273,13 +309,21 @@ def _unfit_now(context: Context, rule: Select, block: int) -> Kept | None:
     return None
 
 
-def _stopped(context: Context, rule: Select, blocks: Blocks, marked: Sequence[int], high: int) -> int:
+def _stopped(context: Context, rule: Select, of: Of, marker: str, blocks: Blocks, high: int) -> int:
     """The number of the first block behind which nothing stops the walk back from *high*."""
     low = 0
     if "summary" in rule.stop_at and (summaries := measured(context).summaries):
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
-    if "cleared" in rule.stop_at and (before := bisect_left(marked, high)):
-        low = max(low, marked[before - 1] + 1)
+    if "cleared" in rule.stop_at:
+        block = blocks.block
+        marked = kept_numbers(
+            context,
+            ("marked", of, marker),
+            blocks,
+            lambda numbers: [number for number in numbers if is_marked(context, block[number], of, marker)],
+        )
+        before = bisect_left(marked, high)
+        low = max(low, marked[before - 1] + 1) if before else low
     return low
 
 

@@ -31,6 +31,7 @@ from context_tui.exporting import export, writable_formats
 from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
 from context_tui.policies.registry import SHOWN
 from context_tui.policies.triggers import firing_runs
+from context_tui.replay.walk import replay
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import Read, wasted
@@ -203,6 +204,23 @@ def trying(name: str, **params: Any) -> Callable[[Session], object]:
         return ct.apply(session, made, summary="what was done" if made.summarises else None)
 
     return work
+
+
+EVERY_CALL: dict[str, dict[str, Any]] = {
+    "openhands-masking": {},
+    "swe-agent-last-n": {},
+    "anthropic-clear-tool-uses": {"trigger_tokens": 1_000},
+    "langchain-clear": {"trigger_tokens": 1_000, "until": 900},
+    "gemini-masking": {"keep_result_tokens": 5_000, "clear_at_least": 400},
+    "opencode-prune": {"keep_result_tokens": 5_000, "clear_more_than": 100},
+    "defect-microcompact": {"min_clear_tokens": 100, "microcompact_ratio": 0.01},
+}
+"""Policies that fire at every call, or every turn, with parameters that make them."""
+
+
+def replaying(name: str) -> Callable[[Session], object]:
+    """A policy that fires all along a session."""
+    return lambda session: replay(session, name, **EVERY_CALL[name])
 
 
 def exported(path: Path, to: str, policy: str = "") -> Fresh:
@@ -739,6 +757,8 @@ def shapes() -> Iterator[Shape]:
             yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
             yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))
     yield Shape("plan and apply: manual, n marks", 400, marked)
+    for policy in EVERY_CALL:
+        yield Shape(f"replay: {policy}", 400, on(steps, plain, replaying(policy)))
     for to in writable_formats():
         yield Shape(f"export to {to}: turns of a few steps", 200, on(exported, plain, to))
         yield Shape(f"export to {to}: microcompacted", 200, on(exported, plain, to, "defect-microcompact"))

@@ -8,7 +8,9 @@ from typing import Any
 
 from benchmarks.measures import LARGE_BYTES, Row, best_of, session
 from context_tui.compaction.changes import bodies_of
+from context_tui.policies.base import Params, Policy
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.replay.amounts import minus, tokens_of
 from context_tui.replay.recording import Recording
@@ -20,13 +22,17 @@ REQUESTS_BYTES = 10_900_000
 """A session of about 1,000 requests, with recorded compactions."""
 
 
-def naive(recording: Recording, params: DefectMicrocompactParams) -> tuple[list[int], int, int]:
-    """defect-microcompact along a recording, with nothing kept from one request to the next but what it did.
+EVERY_CALL = ("openhands-masking", "swe-agent-last-n")
+"""Policies that clear something before nearly every request: the slowest ones along a recording."""
+
+
+def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[int], int, int]:
+    """A policy that clears, along a recording, with nothing kept from one request to the next but what it did.
 
     Returns:
         By call, the tokens of its context; how often it cleared, and how many results.
     """
-    facts, policy = recording.session.facts, DefectMicrocompact()
+    facts = recording.session.facts
     calls = {call.message: number for number, call in enumerate(recording.calls)}
     own: dict[int, Body] = {}
     sizes: list[int] = []
@@ -91,7 +97,7 @@ def replaying() -> list[Row]:
     tried = [settings[number] for number in (0, 3_333, 6_112, 9_999)]
     plain, ours = 0.0, 0.0
     for params in tried:
-        seconds, (sizes, firings, cleared) = timed(partial(naive, recording, params))
+        seconds, (sizes, firings, cleared) = timed(partial(naive, recording, DefectMicrocompact(), params))
         plain += seconds / len(tried)
         made = replay_with(recording, DefectMicrocompact(), params)
         assert (made.sizes, len(made.firings), len(made.gone)) == (sizes, firings, cleared), "other numbers"
@@ -108,7 +114,25 @@ def replaying() -> list[Row]:
     return [
         Row("replay of 1,000 requests", ours * 1000, 50, "ms", calls),
         Row("the same", ours / plain, 0.2, "× naive"),
+        *(row for name in EVERY_CALL for row in _every_call(recording, name)),
         Row("10,000 settings on it", all_at_once / plain, 1, "× naive", f"of one setting; {share}"),
+    ]
+
+
+def _every_call(recording: Recording, name: str) -> list[Row]:
+    """A replay of a policy that clears at nearly every request."""
+    from context_tui.replay.walk import replay_with
+
+    policy = policy_named(name)
+    params = policy.Params()
+    plain, (sizes, firings, cleared) = timed(partial(naive, recording, policy, params))
+    made = replay_with(recording, policy, params)
+    assert (made.sizes, len(made.firings), len(made.gone)) == (sizes, firings, cleared), "other numbers"
+    ours = best_of(3, lambda: timed(lambda: replay_with(recording, policy, params))[0])
+    detail = f"{firings:,} firings; a naive loop {plain * 1000:.0f} ms; equal numbers"
+    return [
+        Row(f"replay of 1,000 requests: {name}", ours * 1000, 150, "ms", detail),
+        Row("the same", ours / plain, 0.2, "× naive"),
     ]
 
 

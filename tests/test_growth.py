@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,8 @@ from context_tui.formats.kit.lines import LineReader
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.triggers import runtime_states
+from context_tui.replay.recording import Recording as ReplayRecording
+from context_tui.replay.walk import replay
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
@@ -482,3 +485,39 @@ def test_marks_in_one_message_do_not_look_through_it_each(tmp_path: Path, monkey
     counting(monkeypatch, Facts, "blocks_of", counted)
     made = ct.plan(session, "manual", clear=tuple((2, number) for number in range(50)))
     assert counted["blocks_of"] < 50 and len(made.changes) == 50
+
+
+# -- replays
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """How many instructions of Python something takes."""
+    counted = 0
+
+    def trace(frame: Any, event: str, given: object) -> Any:
+        nonlocal counted
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        counted += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+@pytest.mark.parametrize("name", [name for name in growth.EVERY_CALL if name != "opencode-prune"])  # it waits for more
+def test_a_firing_looks_at_what_is_new_and_not_at_the_whole_context(name: str, tmp_path: Path) -> None:
+    found, firings = [], []
+    for size in (40, 64, 88):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        recording = ReplayRecording(open_session(growth.plain(size, folder)))
+        given = growth.EVERY_CALL[name]
+        firings.append(len(replay(recording, name, **given).firings))  # what is shared is there by then
+        found.append(steps_of(lambda recording=recording, given=given: replay(recording, name, **given)))  # type: ignore[misc]
+    assert firings[2] - firings[1] == firings[1] - firings[0] >= 3
+    assert found[2] - found[1] <= 1.05 * (found[1] - found[0])

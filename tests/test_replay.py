@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
-from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
@@ -26,6 +26,7 @@ from context_tui.replay.walk import Walk, replay, replay_with
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
+from context_tui.tokens.measured import measured
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, result, text, usage
 
@@ -53,9 +54,9 @@ class Watching(BasePolicy):
         return nothing(self.name, params, context, Trigger(False, "never"), "never")
 
 
-def walked(session: Session, name: str, recorded: Recorded = "keep", delay: int = 0, **params: Any) -> Walk:
+def walked(session: Session, name: str | Policy, recorded: Recorded = "keep", delay: int = 0, **params: Any) -> Walk:
     """A replay that is through, with the history that it ended with."""
-    policy = POLICIES[name]
+    policy = POLICIES[name] if isinstance(name, str) else name
     walk = Walk(Recording(session), policy, params_for(policy, params), recorded, SUMMARY, delay)
     walk.run(lambda: None)
     return walk
@@ -110,9 +111,12 @@ def held(messages: list[Message]) -> Amount:
     return total(of_block(facts, row) for row in range(len(facts.kind)))
 
 
-def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tuple[int, int, int]], list[Message]]:
+def naive(
+    session: Session, name: str | Policy, **given: Any
+) -> tuple[list[int], list[tuple[int, int, int]], list[Message]]:
     """Sizes by call, firings (message, before, after) and the history at the end; everything is made anew each time."""
-    policy, facts, recording = POLICIES[name], session.facts, Recording(session)
+    policy = POLICIES[name] if isinstance(name, str) else name
+    facts, recording = session.facts, Recording(session)
     params = params_for(policy, given)
     messages: list[Message] = []
     sizes, firings = list[int](), list[tuple[int, int, int]]()
@@ -129,7 +133,9 @@ def naive(session: Session, name: str, **given: Any) -> tuple[list[int], list[tu
                 believed = reported.context + (ct.tokens.estimate(ct.from_messages(messages[since:])) or 0)
             original = next(state for state in runtime_states(session, policy.phases) if state.at == message)
             state = replace(original, believed=believed, recorded=reported)
-            state = replace(state, firing_only=True, window=session.window_at(message))
+            state = replace(state, firing_only=True, window=session.window_at(message), messages=len(messages))
+            sums = measured(now.context_at())
+            state = replace(state, estimated=sums.total, results=len(sums.results.block))
             if policy.trigger(state, params).fires:
                 plan = policy.plan(now.context_at(), params, state)
                 if plan.changed:

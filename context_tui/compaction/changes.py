@@ -109,6 +109,13 @@ class StackedChanges(Mapping[int, Change]):
         return len(self._keys)
 
 
+def count_of(changes: Mapping[int, Change], action: str) -> int:
+    """How many changes are of this action."""
+    if isinstance(changes, AlikeChanges):
+        return len(changes) if changes.change.action == action else 0
+    return sum(change.action == action for change in changes.values())
+
+
 def bodies_of(changes: Mapping[int, Change]) -> dict[int, Body]:
     """The new bodies by block row."""
     return changes.bodies() if isinstance(changes, Changes) else {row: each.body for row, each in changes.items()}

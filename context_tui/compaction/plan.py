@@ -137,6 +137,9 @@ class Plan:
     steps: tuple[Plan, ...] = ()
 
     def __post_init__(self) -> None:
+        if not (self.dropped or self.inserts or self.summarised):
+            object.__setattr__(self, "summarised", ())
+            return
         object.__setattr__(self, "dropped", spans(self.dropped))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
         asked = self.summarised if self.summarised is not None else self.dropped if self.summary else ()

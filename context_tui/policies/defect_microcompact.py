@@ -18,6 +18,7 @@ from context_tui.policies.defect import (
     share_of_window,
     window_tokens,
 )
+from context_tui.policies.parts.candidates import between, blocks_of_kind, kept_numbers
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, once
@@ -67,11 +68,11 @@ class DefectMicrocompact(BasePolicy):
             reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
             return nothing(self.name, params, context, trigger, reason)
         end = first_kept(context, keep)
-        results = uncleared(context)
-        old = bisect_left(results.position, end)
-        tokens = results.tokens[:old]
-        rows = [row for row, size in zip(results.block, tokens, strict=False) if size > minimum]
-        saved = sum([size for size in tokens if size > minimum]) - len(rows) * CLEARED_TOKENS
+        results = sums.results
+        numbers = _larger(context, minimum)
+        numbers = numbers[: bisect_left(numbers, bisect_left(results.position, end))]
+        rows = [results.block[number] for number in numbers]
+        saved = sum([results.tokens[number] for number in numbers]) - len(rows) * CLEARED_TOKENS
 
         def kept(position: int, block: int | None) -> Kept:
             if position >= end:
@@ -116,10 +117,30 @@ def is_cleared(context: Context, block: int) -> bool:
     return context.is_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
+def _uncleared(context: Context) -> list[int]:
+    """Numbers of the tool_results that have not been cleared before."""
+    blocks = blocks_of_kind(context, Kind.TOOL_RESULT)
+
+    def choose(numbers: range) -> list[int]:
+        return [number for number in numbers if not is_cleared(context, blocks.block[number])]
+
+    return kept_numbers(context, is_cleared, blocks, choose)
+
+
+def _larger(context: Context, minimum: int) -> list[int]:
+    """Numbers of those that are larger than so many tokens."""
+    uncleared, tokens = _uncleared(context), measured(context).results.tokens
+
+    def choose(numbers: range) -> list[int]:
+        return [each for each in between(uncleared, numbers.start, numbers.stop) if tokens[each] > minimum]
+
+    return kept_numbers(context, (is_cleared, minimum), blocks_of_kind(context, Kind.TOOL_RESULT), choose)
+
+
 @once
 def uncleared(context: Context) -> Results:
     """The tool_results that have not been cleared before."""
-    results = measured(context).results
-    rows = zip(results.position, results.block, results.tokens, strict=True)
-    found = [row for row in rows if not is_cleared(context, row[1])]
-    return Results(*zip(*found, strict=True)) if found else Results((), (), ())
+    results, numbers = measured(context).results, _uncleared(context)
+    return Results(
+        *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import add, mul, sub
 
 from context_tui.session.context import Body
 from context_tui.session.facts import BlockFlag, Facts, Kind
@@ -68,12 +69,12 @@ def of_message(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list
 
 def plus(first: Amount, second: Amount) -> Amount:
     """Both together."""
-    return tuple(a + b for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
+    return tuple(map(add, first, second))
 
 
 def minus(first: Amount, second: Amount) -> Amount:
     """What the first has more than the second."""
-    return tuple(a - b for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
+    return tuple(map(sub, first, second))
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
@@ -90,4 +91,4 @@ def weights(factors: Factors | None) -> tuple[float, ...]:
 
 def tokens_of(amount: Amount, by: tuple[float, ...]) -> int:
     """Tokens that a model with these :func:`weights` makes of an amount; negative for what is taken away."""
-    return round(sum(weight * each for weight, each in zip(by, amount, strict=True)))
+    return round(sum(map(mul, by, amount), 0.0))

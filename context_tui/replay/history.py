@@ -10,10 +10,11 @@ from context_tui.compaction.plan import Insert, Plan
 from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, of_body, plus, total
 from context_tui.replay.recording import Event, Recording
 from context_tui.replay.result import Recorded, rows_of
+from context_tui.replay.snapshots import Beginning, Replaced
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
-from context_tui.tokens.measured import measure_grown
+from context_tui.tokens.measured import Measured, measured
 
 
 class History:
@@ -36,7 +37,7 @@ class History:
         self.recording, self.recorded = recording, recorded
         self.order: list[int] = []
         self.at = 0
-        self.replaced: dict[int, Body] = {}
+        self.replaced = Replaced()
         self.gone: dict[int, int] = {}
         self.recorded_gone: dict[int, int] = {}
         self.estimate = 0
@@ -53,8 +54,11 @@ class History:
         self._held: Amount = NOTHING  # of the first messages of the order,
         self._counted = 0  # so many
         self._amounts: dict[int, Amount] = {}  # of messages with other bodies
-        self._answers = (0, 0, 0)  # of a generation: results in so many messages
-        self._last: Context | None = None  # what it begins with, as it stands
+        self._answers = (0, 0)  # results in so many messages
+        self._split = (0, 0, 0), (NOTHING, NOTHING)  # what was asked for last, and the answer
+        self._where: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
+        self._context: Context | None = None  # that was given away last,
+        self._sums: Measured | None = None  # and its sums, which go on with the history
         undo = recorded == "ignore"
         self._skipped = recording.undone if undo else frozenset[int]()
         self.sums = recording.sums_undone if undo else recording.sums
@@ -67,29 +71,36 @@ class History:
         skipped = self._skipped
         new = [message for message in range(first, at) if recording.sent[message] and message not in skipped]
         self.estimate += self.sums[at] - self.sums[first]
-        self.order += new
+        self.order += new  # the same list, of which contexts have the beginning
         self.at = at
 
     def context(self) -> Context:
         """The context as a policy is given it."""
+        self._forget()
         facts, content = self.recording.facts, self.recording.content
-        order, replaced = tuple(self.order), dict(self.replaced)
+        order, replaced = Beginning(self.order), self.replaced.now()
         context = Context(facts, self.at, order, self._epoch_start, replaced, rewritten=self.floor, content=content)
-        if self._last is not None:
-            measure_grown(context, self._last)
-        self._last = context
+        if self._sums is None:
+            self._sums = measured(context)
+        else:
+            self._sums.grow(context)
+        self._context = context
         return context
+
+    def _forget(self) -> None:
+        """Let the last context forget what was computed of it, which goes on with the history."""
+        if self._context is not None:
+            self._context.memo.clear()
+            self._context = None
 
     @property
     def results(self) -> int:
         """How many tool results it holds, cleared ones too."""
-        generation, counted, found = self._answers
-        if generation != self.generation:
-            counted = found = 0
+        counted, found = self._answers
         facts, result = self.recording.facts, Kind.TOOL_RESULT
         for message in self.order[counted:]:
             found += sum(facts.kind[row] == result for row in facts.blocks_of(message))
-        self._answers = self.generation, len(self.order), found
+        self._answers = len(self.order), found
         return found
 
     def last_assistant(self) -> int:
@@ -124,7 +135,7 @@ class History:
                     self._mark(self.recorded_gone, recording.facts.blocks_of(message), event.at)
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
-            self.replaced = {row: body for row, body in self.replaced.items() if owner[row] in stays}
+            self.replaced = Replaced({row: body for row, body in self.replaced.items() if owner[row] in stays})
             self._amounts = {message: held for message, held in self._amounts.items() if message in stays}
             self._epoch_start = self.floor = event.start
             self.estimate = self._estimated()
@@ -170,15 +181,14 @@ class History:
         lost = minus(of_block(facts, row), of_body(facts, row, body))
         if not kept or owner in self._dropped:
             self.more = plus(self.more, lost)
-        elif owner in self.order:
+        elif (position := self._position_of(owner)) < len(self.order):
             before = self.replaced.get(row)
             held = of_body(facts, row, before) if before else of_block(facts, row)
             self._put({row: body})
-            self._last = None
             self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.more = plus(self.more, minus(lost, minus(held, of_body(facts, row, body))))
             self._mark(self.recorded_gone, (row,), event.at)
-            self._change(self.order.index(owner))
+            self._change(position)
 
     # What the policy does
 
@@ -192,28 +202,15 @@ class History:
         bodies = bodies_of(plan.changes)
         first = len(self.order)
         if bodies:
-            self.more = plus(self.more, self._replacing(bodies))
-            owners = {facts.block_message[row] for row in bodies}
-            first = next((at for at, message in enumerate(self.order) if message in owners), first)
+            first = min(self._position_of(facts.block_message[row]) for row in bodies)
             self.estimate += sum(self._now(row, bodies[row]) for row in bodies)
-            self._put(bodies)
-            self._last = plan.context.replacing(bodies) if plan.context is self._last else None
+            self.more = plus(self.more, self._put(bodies))
             self._mark(self.gone, bodies, self.at)
         if plan.dropped or plan.inserts:
             first = min(first, self._reorder(plan, summary_tokens, decided))
         self.floor = self.at
         self._change(first)
         return minus(self.more, before), first
-
-    def _replacing(self, bodies: Mapping[int, Body]) -> Amount:
-        """What these bodies hold more than what they stand in place of."""
-        facts = self.recording.facts
-        new = total(of_body(facts, row, body) for row, body in bodies.items())
-        held = (self.replaced.get(row) for row in bodies)
-        old = total(
-            of_body(facts, row, body) if body else of_block(facts, row) for row, body in zip(bodies, held, strict=True)
-        )
-        return minus(new, old)
 
     def _now(self, row: int, body: Body) -> int:
         """Estimated tokens that a new body takes more than what stands there."""
@@ -247,12 +244,17 @@ class History:
 
     def split(self, position: int) -> tuple[Amount, Amount]:
         """What it holds before a position, and from there on."""
-        self._count()
-        if position > len(self.order) // 2:
-            behind = self._holding(self.order[position:])
-            return minus(self._held, behind), behind
-        ahead = self._holding(self.order[:position])
-        return ahead, minus(self._held, ahead)
+        asked = self.generation, len(self.order), position
+        if self._split[0] != asked:
+            self._count()
+            if position > len(self.order) // 2:
+                behind = self._holding(self.order[position:])
+                ahead = minus(self._held, behind)
+            else:
+                ahead = self._holding(self.order[:position])
+                behind = minus(self._held, ahead)
+            self._split = asked, (ahead, behind)
+        return self._split[1]
 
     def _count(self) -> None:
         """Count what was appended."""
@@ -263,19 +265,33 @@ class History:
         known, amount = self._amounts, self.recording.amount
         return total([known[message] if message in known else amount(message) for message in messages])
 
-    def _put(self, bodies: Mapping[int, Body]) -> None:
-        """Let bodies stand in place of blocks."""
+    def _position_of(self, message: int) -> int:
+        """Where a message is; the length where it is not there."""
+        found, known = self._where
+        if known < len(self.order):
+            found.update((self.order[at], at) for at in range(known, len(self.order)))
+            self._where = found, len(self.order)
+        return found.get(message, len(self.order))
+
+    def _put(self, bodies: Mapping[int, Body]) -> Amount:
+        """Let bodies stand in place of blocks; returns what it holds more by that."""
         self._count()
-        self.replaced.update(bodies)
-        held = self._held
+        self._forget()
+        if self._sums is not None and not self._sums.put(bodies, self.replaced):
+            self._sums = None
+        self.replaced.put(bodies)
+        more = NOTHING
         for message in {self.recording.facts.block_message[row] for row in bodies}:
             before = self._amounts.get(message) or self.recording.amount(message)
             after = self._amounts[message] = self.recording.amount_with(message, self.replaced)
-            held = plus(held, minus(after, before))
-        self._held = held
+            more = plus(more, minus(after, before))
+        self._held = plus(self._held, more)
+        return more
 
     def _count_anew(self) -> None:
-        self._held, self._counted, self._last = NOTHING, 0, None
+        self._held, self._counted, self._answers, self._where = NOTHING, 0, (0, 0), ({}, 0)
+        self._forget()
+        self._sums = None
 
     def _estimated(self) -> int:
         """Estimated tokens of everything, counted anew."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from context_tui.compaction.changes import count_of
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
@@ -196,13 +197,15 @@ class Walk:
     def _look(self, message: int, phases: frozenset[str]) -> None:
         if self.flight is not None and self.flight.lands <= self.call:
             self._land(message)
-        state = self._state(message)
+        state, generation = self._state(message), self.history.generation
         for step in self.steps:
             if not step.policy.phases & phases:
                 continue
+            if self.history.generation != generation:
+                state, generation = self._rewritten(state), self.history.generation
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
-                state = self._fire(step, trigger, state, message)
+                self._fire(step, trigger, state, message)
 
     def _state(self, message: int) -> RuntimeState:
         """What the runtime knows just before *message*."""
@@ -231,20 +234,15 @@ class Walk:
             reply=history.sums[reply + 1] - history.sums[reply] if usage is not None else 0,
         )
 
-    def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> RuntimeState:
-        """Do what *step* does where it fires; returns what the runtime knows after that."""
+    def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> None:
+        """Do what *step* does where it fires."""
         if step.policy.background(state, step.params):
             if self.flight is None:
                 self._start(step, trigger, state, message)
-            return state
-        if self.flight is not None and self.flight.step is step:
+        elif self.flight is not None and self.flight.step is step:
             self._land(message)  # it waits for what is being written, and looks no more
-            return self._rewritten(state)
-        plan = self._planned(step, state)
-        if plan is None:
-            return state
-        self._carry_out(step, plan, trigger, state.believed, message, message)
-        return self._rewritten(state)
+        elif (plan := self._planned(step, state)) is not None:
+            self._carry_out(step, plan, trigger, state.believed, message, message)
 
     def _rewritten(self, state: RuntimeState) -> RuntimeState:
         """What the runtime knows when it has changed its history."""
@@ -350,10 +348,7 @@ class Walk:
     def _tell(self, change: _Change, weights: tuple[float, ...]) -> None:
         """A firing, now that the size of the first call with it is known."""
         plan, after = change.plan, self._size(change.after, weights)
-        cleared = truncated = 0
-        for each in plan.changes.values():
-            cleared += each.action == "clear"
-            truncated += each.action == "truncate"
+        cleared, truncated = count_of(plan.changes, "clear"), count_of(plan.changes, "truncate")
         asked = len(plan.head_messages) if plan.summarises else 0
         written = tokens_of(one(TEXT, self.summary_tokens), weights) if plan.summarises else 0
         kept = self._same(after, change.ahead, change.behind, weights)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from context_tui.session.context import Context, once, removed
-from context_tui.session.facts import Kind, MessageFlag, Role, begins_turn
+from context_tui.session.context import Body, Context, once
+from context_tui.session.facts import Facts, Kind, MessageFlag, Role, begins_turn
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS, bytes4
 
 T = TypeVar("T")
@@ -19,67 +20,82 @@ T = TypeVar("T")
 class Results:
     """The tool_results of a context in prompt order: parallel columns, tokens by ``bytes/4``."""
 
-    position: Sequence[int]
-    block: Sequence[int]
-    tokens: Sequence[int]
-
-    @property
-    def columns(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
-        """All three."""
-        return self.position, self.block, self.tokens
+    position: list[int]
+    block: list[int]
+    tokens: list[int]
 
 
 class Measured:
     """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    ``reshaped`` says that it differs from the context it was made of by more than other bodies of results. *before* are
-    the sums of a context that this one begins with, with the same bodies.
+    A history that grows is measured step by step: :meth:`grow` and :meth:`put` change everything here in place, so what
+    is taken from it holds for the context that was measured last.
+
+    Attributes:
+        tokens: of each message; ``total`` of all of them.
+        results: the tool results that are there.
+        reshaped: whether it differs from the context it was made of by more than other bodies of results.
+        spans: the first and last position of what :meth:`put` changed, each time.
+        memo: what others keep about it; they look at ``spans`` and lengths to know what is new.
     """
 
-    def __init__(self, context: Context, before: Measured | None = None) -> None:
-        # Kept by the context itself, so that a reference back would keep its open file until memory is looked through.
-        self.context, self.reshaped = replace(context, content=None, base=None, memo={}), False
-        self._base = measured(context.base) if context.base is not None else None
-        self.tokens, self.results = self._counted(before) if self._base is None else self._adjusted(self._base)
-        self.prefix = list(accumulate(self.tokens, initial=0))
+    def __init__(self, context: Context) -> None:
+        # It has no context, which keeps it: a cycle would keep the open file until memory is looked through.
+        self._facts, self._order, self._replaced = context.facts, context.order, context.replaced
+        self.reshaped, self.grown = False, False
+        self.spans: list[tuple[int, int]] = []
+        self.memo: dict[Any, Any] = {}
+        self._uses: list[int] = []
+        self._found: dict[object, tuple[list[int], int]] = {}
+        self._tools: tuple[dict[int, str], int] = {}, 0
+        self._where: tuple[dict[int, int], int] = {}, 0
+        self._prefix: list[int] | None = None
+        self._base = self._base_of(context)
+        if self._base is None:
+            self.tokens, self.results, self.total = list[int](), Results([], [], []), 0
+            self._count()
+        else:
+            self.tokens, self.results = self._adjusted(self._base)
+            self.total = sum(self.tokens)
 
-    def _counted(self, before: Measured | None) -> tuple[list[int], Results]:
-        """Tokens of each message, and the results, block by block; only of messages that are not in *before*."""
-        facts, replaced = self.context.facts, self.context.replaced
+    @staticmethod
+    def _base_of(context: Context) -> Measured | None:
+        """The sums that these are made of, which are to stay as they are."""
+        if context.base is None:
+            return None
+        known = measured(context.base)
+        return Measured(context.base) if known.grown else known
+
+    def _count(self) -> None:
+        """Count the messages that are new, block by block."""
+        facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
         use, result, image, other = (int(k) for k in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
-        calls, self._use_of_call = facts.call, before._calls_made() if before else dict[int, int]()
-        sums: list[int] = list(before.tokens) if before else []
-        positions, blocks, sizes = (list(column) for column in before.results.columns) if before else ([], [], [])
-        for position, message in enumerate(self.context.order[len(sums) :], len(sums)):
+        sums, uses, known = self.tokens, self._uses, len(self.tokens)
+        for position, message in enumerate(self._order[known:] if known else self._order, known):
             total, row = 0, first[message]
             while row >= 0:
-                what = kind[row]
-                if what == result:
-                    tokens = size[row] // BYTES_PER_TOKEN if row not in replaced else replaced[row].tokens
-                    positions.append(position)
-                    blocks.append(row)
-                    sizes.append(tokens)
+                what, body = kind[row], replaced.get(row)
+                if body is not None:
+                    tokens = body.size // BYTES_PER_TOKEN
                 else:
                     tokens = IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
-                    if what == use:
-                        self._use_of_call[calls[row]] = row
+                if body is None or not body.removed:
+                    if what == result:
+                        results.position.append(position)
+                        results.block.append(row)
+                        results.tokens.append(tokens)
+                    elif what == use:
+                        uses.append(row)
                 total += tokens
                 row = following[row]
             sums.append(total)
-        return sums, Results(positions, blocks, sizes)
-
-    def _calls_made(self) -> dict[int, int]:
-        """A copy of: call to the block that makes it."""
-        made = self
-        while made._base is not None:
-            made = made._base
-        return made._use_of_call.copy()
+        self.total += sum(sums[known:]) if known else sum(sums)
 
     def _adjusted(self, base: Measured) -> tuple[list[int], Results]:
         """The same from those of the same messages with fewer bodies replaced."""
-        replaced, results = self.context.replaced, base.results
-        sums, sizes = base.tokens.copy(), list(results.tokens)
+        replaced, results = self._replaced, base.results
+        sums, sizes = base.tokens.copy(), results.tokens.copy()
         found = 0
         for number, row in enumerate(results.block):
             if row in replaced:
@@ -93,75 +109,154 @@ class Measured:
         self._adjust_others(base, sums)  # calls, texts and thinking too
         rows = zip(results.position, results.block, sizes, strict=True)
         left = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
-        return sums, Results(*zip(*left, strict=True)) if left else Results((), (), ())
+        return sums, Results(*map(list, zip(*left, strict=True))) if left else Results([], [], [])
 
     def _adjust_others(self, base: Measured, sums: list[int]) -> None:
         """Take what stands in place of other blocks than results into the sums of their messages."""
-        facts, before = self.context.facts, base.context.replaced
-        for row, body in self.context.replaced.items():
+        facts = self._facts
+        for row, body in self._replaced.items():
             position = base.position_of.get(facts.block_message[row])
             if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
-                earlier = before.get(row)
-                sums[position] += body.tokens - (earlier.tokens if earlier else bytes4(facts, row))
+                sums[position] += body.tokens - _tokens(self._facts, row, base._replaced)
 
-    @property
-    def total(self) -> int:
-        """Tokens of the whole context."""
-        return self.prefix[-1]
+    # Going on
+
+    def grow(self, context: Context) -> None:
+        """Measure *context* too, which has the messages and bodies measured here, and more messages behind them."""
+        self.grown, self._prefix = True, None
+        self._order, self._replaced = context.order, context.replaced
+        self._count()
+        context.memo[measured.__wrapped__] = self  # type: ignore[attr-defined]
+
+    def put(self, bodies: Mapping[int, Body], before: Mapping[int, Body]) -> bool:
+        """Let bodies stand in place of blocks, where *before* has what stood there already.
+
+        Returns:
+            False where the context has to be measured anew: results, calls or what was typed went altogether.
+        """
+        facts, results, where = self._facts, self.results, self.position_of
+        self.grown, self._prefix = True, None
+        changed = list[int]()
+        for row, body in bodies.items():
+            message, kind = facts.block_message[row], facts.kind[row]
+            position = where.get(message)
+            if position is None:
+                continue
+            if body.removed and (kind in _SHAPING or facts.flags[message] & MessageFlag.TURN_START):
+                return False
+            tokens = body.tokens
+            more = tokens - _tokens(facts, row, before)
+            self.tokens[position] += more
+            self.total += more
+            changed.append(position)
+            if kind == Kind.TOOL_RESULT:
+                number = results.block.index(row, bisect_left(results.position, position))
+                results.tokens[number] = tokens
+        if changed:
+            self.spans.append((min(changed), max(changed)))
+        return True
 
     # Other bodies of results change none of these.
 
-    @cached_property
+    @property
+    def prefix(self) -> list[int]:
+        """By position, tokens of the messages before it; at the end those of all."""
+        if self._prefix is None:
+            self._prefix = list(accumulate(self.tokens, initial=0))
+        return self._prefix
+
+    @property
     def turn_starts(self) -> list[int]:
         """Positions at which a turn starts, ascending."""
         if self._base is not None:
-            starts = self._base.turn_starts
-            return [each for each in starts if self._begins_turn(each)] if self.reshaped else starts
-        flags, start = self.context.facts.flags, MessageFlag.TURN_START
-        return [position for position, message in enumerate(self.context.order) if flags[message] & start]
+            return self._turns_left if self.reshaped else self._base.turn_starts
+        return self._flagged(MessageFlag.TURN_START)
+
+    @cached_property
+    def _turns_left(self) -> list[int]:
+        return [each for each in self._base.turn_starts if self._begins_turn(each)] if self._base else []
+
+    @property
+    def summaries(self) -> list[int]:
+        """Positions of the summaries, ascending."""
+        return self._base.summaries if self._base is not None else self._flagged(MessageFlag.SUMMARY)
+
+    def _flagged(self, flag: int) -> list[int]:
+        order, flags, starts = self._order, self._facts.flags, flag == MessageFlag.TURN_START
+        return self._positions(
+            flag,
+            lambda at: bool(flags[order[at]] & flag) and (not starts or not self._replaced or self._begins_turn(at)),
+        )
 
     def _begins_turn(self, position: int) -> bool:
         """Whether what was typed in a message is still there."""
-        facts = self.context.facts
-        return any(begins_turn(facts, row) for row in self.context.blocks_of(self.context.order[position]))
+        facts, replaced = self._facts, self._replaced
+        rows = facts.blocks_of(self._order[position])
+        return any(begins_turn(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)
 
-    @cached_property
+    @property
     def assistants(self) -> list[int]:
         """Positions of the assistant messages, ascending."""
         if self._base is not None:
             return self._base.assistants
-        role, assistant = self.context.facts.role, int(Role.ASSISTANT)
-        return [position for position, message in enumerate(self.context.order) if role[message] == assistant]
+        order, role, assistant = self._order, self._facts.role, int(Role.ASSISTANT)
+        return self._positions("assistants", lambda at: role[order[at]] == assistant)
 
-    @cached_property
+    def _positions(self, what: object, wanted: Callable[[int], bool]) -> list[int]:
+        """The positions of such messages; of messages that are known it is not asked again."""
+        found, known = self._found.get(what, (None, 0))
+        if found is None or known < len(self.tokens):
+            new = [at for at in range(known, len(self.tokens)) if wanted(at)]
+            if found is None:
+                found = new
+            else:
+                found.extend(new)
+            self._found[what] = found, len(self.tokens)
+        return found
+
+    @property
     def tool_of_call(self) -> dict[int, str]:
         """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
         if self._base is not None:
-            gone = removed(self.context) if self.reshaped else frozenset()
-            calls = {self.context.facts.call[row] for row in gone if self.context.facts.kind[row] == Kind.TOOL_USE}
-            found = self._base.tool_of_call
-            return {call: tool for call, tool in found.items() if call not in calls} if calls else found
-        return {call: self.context.facts.tool_name(block) for call, block in self._use_of_call.items()}
+            return self._tools_left if self.reshaped else self._base.tool_of_call
+        facts, (found, known) = self._facts, self._tools
+        if known < len(self._uses):
+            found.update((facts.call[row], facts.tool_name(row)) for row in self._uses[known:])
+            self._tools = found, len(self._uses)
+        return found
 
     @cached_property
+    def _tools_left(self) -> dict[int, str]:
+        facts = self._facts
+        gone = {facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE}
+        return {call: tool for call, tool in self._base.tool_of_call.items() if call not in gone} if self._base else {}
+
+    @property
     def position_of(self) -> dict[int, int]:
         """Message index to position."""
         if self._base is not None:
             return self._base.position_of
-        return {message: position for position, message in enumerate(self.context.order)}
+        found, known = self._where
+        if known < len(self.tokens):
+            found.update((self._order[at], at) for at in range(known, len(self.tokens)))
+            self._where = found, len(self.tokens)
+        return found
+
+
+_SHAPING = frozenset({int(Kind.TOOL_RESULT), int(Kind.TOOL_USE)})
+_USE = int(Kind.TOOL_USE)
+
+
+def _tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:
+    """Tokens of a block, where these bodies stand in place of some."""
+    body = replaced.get(row)
+    return bytes4(facts, row) if body is None else body.tokens
 
 
 @once
 def measured(context: Context) -> Measured:
     """The sums of *context*; computed once."""
     return Measured(context)
-
-
-def measure_grown(context: Context, before: Context) -> None:
-    """Measure *context*, which begins with the messages and bodies of *before*, by what it has besides."""
-    known = measured(before)
-    if not known.reshaped:
-        context.memo[measured.__wrapped__] = Measured(context, known)  # type: ignore[attr-defined]
 
 
 def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import AlikeChanges, Change, Changes, input_body, removal
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import PAST, Code, Kept
+from context_tui.compaction.verdicts import PAST
 from context_tui.policies.base import Params, nothing
 from context_tui.policies.parts.actions import OnlyIf, Truncate
+from context_tui.policies.parts.candidates import rows_of_calls
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
-from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, bodies, marker_bytes, select
+from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, is_marked, marker_bytes, select
 from context_tui.session.bodies import body_text
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.tokens.estimators import tokens_of_bytes
+from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
 
 
@@ -51,37 +52,29 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
     of: Of = rule.clear.of if rule.clear else "results"
     marker = rule.clear.marker if rule.clear else ""
     gain = clearing(name, marker).body.tokens if rule.clear and of == "results" else 0
-    chosen = select(context, rule.select, rule.keep, of, marker, gain, limits)
+    left_of_each = shortened(rule.truncate) if rule.truncate else None
+    chosen = select(context, rule.select, rule.keep, of, marker, limits, gain, left_of_each)
     if rule.truncate:
-        found = _truncated(name, rule.truncate, context, chosen.chosen, chosen.tokens, chosen.size)
+        found = _truncated(name, rule.truncate, chosen.chosen, sum(chosen.tokens))
     else:
         found = _cleared(name, context, chosen.chosen, sum(chosen.tokens), of, marker)
-    if less := _too_little(rule.only_if, found, dict(zip(chosen.chosen, chosen.tokens, strict=True)), of):
+    if less := _too_little(rule.only_if, sum(chosen.tokens), of) if chosen.chosen else "":
         return nothing(name, params, context, trigger, f"nothing to {rule.action}: {less}")
     if rule.clear and rule.clear.inputs:
         found = _with_inputs(name, context, found)
-    not_shorter = frozenset(chosen.chosen) if rule.truncate else frozenset[int]()
-
-    def kept(position: int, block: int | None) -> Kept:
-        if block in not_shorter:
-            return Kept(Code.NOT_SHORTER, "truncating would not make it shorter")
-        return chosen.why(position, block)
 
     if not found.rows:
         older = "none of the older ones is chosen" if chosen.older else "there are none before what is kept"
         reason = f"nothing to {rule.action}: of the {NOUNS[of]} {older}"
-        return Plan(name, params, context, trigger, reason=reason, kept=kept, saved=0)
-    left, count = sums.total - found.saved, len(found.rows if rule.truncate else chosen.chosen)
+        return Plan(name, params, context, trigger, reason=reason, kept=chosen.why, saved=0)
+    left, count = sums.total - found.saved, len(chosen.chosen)
     report = {"tokens_before": sums.total, "tokens_after": left, PAST[rule.action]: count}
-    return Plan(name, params, context, trigger, found.changes, report=report, kept=kept, saved=found.saved)
+    return Plan(name, params, context, trigger, found.changes, report=report, kept=chosen.why, saved=found.saved)
 
 
-def _too_little(only_if: OnlyIf, found: Changed, tokens: Mapping[int, int], of: Of) -> str:
-    """Why what would be changed is not enough, in words; empty where it is."""
+def _too_little(only_if: OnlyIf, freed: int, of: Of) -> str:
+    """Why what would be changed, so many tokens, is not enough, in words; empty where it is."""
     wanted, more = only_if.clear_at_least, only_if.clear_more_than
-    if not found.rows or (not wanted and more is None):
-        return ""
-    freed = sum(tokens[row] for row in found.rows)
     if (wanted and freed < wanted) or (more is not None and freed <= more):
         least = f"at least {wanted:,}" if wanted else f"more than {more:,}"
         return f"{freed:,} tokens would be {DONE[of]}, and {least} are wanted"
@@ -113,11 +106,10 @@ def lined(marker: str, text: str) -> str:
 
 def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
     """The results, and the calls that they answer without their inputs."""
-    facts, (calls, _) = context.facts, bodies(context, "inputs", "")
-    tokens = dict(zip(calls.block, calls.tokens, strict=True))
-    answered = {facts.call[row] for row in results.rows}
-    rows = [row for row in calls.block if facts.call[row] in answered]
-    empty = _cleared(name, context, rows, sum(tokens[row] for row in rows), "inputs", "")
+    facts, calls = context.facts, rows_of_calls(context)
+    answered = dict.fromkeys(facts.call[row] for row in results.rows)
+    rows = [row for call in answered for row in calls.get(call, ()) if not is_marked(context, row, "inputs", "")]
+    empty = _cleared(name, context, rows, sum(_tokens(context, row) for row in rows), "inputs", "")
     use, position = Kind.TOOL_USE, measured(context).position_of
     both = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
     return Changed(
@@ -127,18 +119,22 @@ def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
     )
 
 
-def _truncated(name: str, cut: Truncate, context: Context, rows: Any, tokens: Any, sizes: Any) -> Changed:
-    """Results that get shorter by it; nobody knows the text of those that are to be changed already."""
-    around = utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
-    size = cut.head + cut.tail + around
-    replaced, left = context.replaced, tokens_of_bytes(size)
-    found = [
-        (row, before)
-        for row, before, now in zip(rows, tokens, sizes, strict=True)
-        if now > size and (row not in replaced or replaced[row].text is not None)
-    ]
-    change = Change("truncate", Body(None, size), name, lambda content: truncated_text(cut, content))
-    return Changed([row for row, _ in found], sum(before for _, before in found) - left * len(found), change)
+def _tokens(context: Context, row: int) -> int:
+    """Tokens of a block as it stands in the context."""
+    body = context.replaced.get(row)
+    return body.tokens if body else bytes4(context.facts, row)
+
+
+def shortened(cut: Truncate) -> int:
+    """Bytes that are left of a result that is truncated."""
+    return cut.head + cut.tail + utf8_len(cut.before) + utf8_len(cut.middle) + utf8_len(cut.after)
+
+
+def _truncated(name: str, cut: Truncate, rows: list[int], before: int) -> Changed:
+    """Results with their middle cut out, which have so many tokens before."""
+    body = Body(None, shortened(cut))
+    change = Change("truncate", body, name, lambda content: truncated_text(cut, content))
+    return Changed(rows, before - len(rows) * body.tokens, change)
 
 
 def truncated_text(cut: Truncate, content: Any) -> str:

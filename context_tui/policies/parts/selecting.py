@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator
 
-from context_tui.compaction.verdicts import Code, Kept
+from context_tui.compaction.verdicts import Code, Kept, Why
 from context_tui.policies.base import param
 from context_tui.policies.parameters import names
-from context_tui.policies.parts.keeping import Keep, Limits
+from context_tui.policies.parts.candidates import Blocks, between, blocks_of_kind, kept_numbers
+from context_tui.policies.parts.keeping import Keep, Limits, Protected
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind, MessageFlag
+from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import measured, once_for_messages
+from context_tui.tokens.measured import measured
 
 Of = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -58,43 +58,17 @@ class Select(Part):
     paired: bool = False
 
 
-class Bodies(NamedTuple):
-    """Blocks of one kind in prompt order: parallel columns, tokens by ``bytes/4``, bytes of their text."""
-
-    position: Sequence[int]
-    block: Sequence[int]
-    tokens: Sequence[int]
-    size: Sequence[int]
-
-
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """What a rule changes, and why it does not change the rest.
 
-    ``chosen`` are rows of blocks in prompt order, ``tokens`` and ``size`` what they have now, ``older`` how many there
-    are before what is kept, ``why`` why one of them is not chosen.
+    ``chosen`` are rows of blocks in prompt order, ``tokens`` what they have now; ``older`` says whether there are any
+    before what is kept, ``why`` why one of them is not chosen.
     """
 
-    chosen: Sequence[int]
-    tokens: Sequence[int]
-    size: Sequence[int]
-    older: int
-    why: Callable[[int, int | None], Kept]
-
-
-def bodies(context: Context, of: Of, marker: str) -> tuple[Bodies, list[int]]:
-    """The blocks of a kind that are not *marker* yet, nor known to be cleared, and the numbers of those that are among
-    all; kept by the context.
-    """
-    key = ("bodies", of, marker)
-    if key not in context.memo:
-        every = list(_all(context, of))
-        known = [is_marked(context, row, of, marker) for _, row, *_ in every]
-        found = [each for each, gone in zip(every, known, strict=True) if not gone]
-        marked = [number for number, gone in enumerate(known) if gone]
-        context.memo[key] = (Bodies(*zip(*found, strict=True)) if found else Bodies((), (), (), ())), marked
-    kept: tuple[Bodies, list[int]] = context.memo[key]
-    return kept
+    chosen: list[int]
+    tokens: list[int]
+    older: bool
+    why: Why
 
 
 def is_marked(context: Context, row: int, of: Of, marker: str) -> bool:
@@ -120,73 +94,188 @@ def marker_bytes(marker: str) -> int:
     return utf8_len(marker.replace(LINES, "00"))
 
 
-def _all(context: Context, of: Of) -> Iterator[tuple[int, int, int, int]]:
-    facts, replaced = context.facts, context.replaced
-    if of == "results":
-        results = measured(context).results
-        text = facts.text_bytes
-        for position, row, tokens in zip(results.position, results.block, results.tokens, strict=True):
-            yield position, row, tokens, replaced[row].size if row in replaced else text[row]
-        return
-    kind, wanted = facts.kind, _KINDS[of]
-    for position, message in enumerate(context.order):
-        for row in context.blocks_of(message):
-            if kind[row] == wanted:
-                body = replaced.get(row)
-                tokens = body.tokens if body else bytes4(facts, row)
-                yield position, row, tokens, body.size if body else facts.text_bytes[row]
-
-
-def select(context: Context, rule: Select, keep: Keep, of: Of, marker: str, gain: int, limits: Limits) -> Selection:
-    """The blocks that a rule changes. Linear in the blocks of that kind.
+def select(
+    context: Context,
+    rule: Select,
+    keep: Keep,
+    of: Of,
+    marker: str,
+    limits: Limits,
+    gain: int = 0,
+    longer_than: int | None = None,
+) -> Selection:
+    """The blocks that a rule changes. It looks at those that it could change, and at what is new since the last look.
 
     Args:
         gain: tokens that stand in the place of one of them.
+        longer_than: of those that it would choose, only the ones are changed whose text is known and has more bytes.
     """
-    found, marked = bodies(context, of, marker)
-    ends, first = list(keep.ends(context, limits)), keep.first or 0
-    end = min((each.start for each in ends), default=len(context))
-    high = bisect_left(found.position, end)
-    low = min(max(bisect_left(found.position, first), _stopped(context, rule, found, marked, end, high)), high)
-    eligible = _eligible(context, rule, found, low, high)
-    chosen = eligible
+    blocks, end = blocks_of_kind(context, _KINDS[of]), keep.start(context, limits)
+    found = _candidates(context, rule, of, marker, blocks)
+    high = bisect_left(blocks.position, end)
+    low = _stopped(context, rule, of, marker, blocks, high)
+    chosen = _now(context, rule, blocks, found, max(bisect_left(blocks.position, keep.first or 0), low), high)
     if keep.results is not None:
-        chosen = _but_newest(context, found, eligible, keep, of)
+        if keep.count == "eligible":
+            chosen = chosen[: _cleared(len(chosen), keep)]
+        else:
+            chosen = between(chosen, 0, _cleared(len(blocks.block), keep))
+    tokens = partial(_tokens, context, of, blocks)
     if keep.result_tokens is not None:
-        chosen = _beyond(found, chosen, keep.result_tokens)
-    beyond = len(chosen)
+        chosen = chosen[: _beyond(chosen, tokens, keep.result_tokens)]
+    enough = False
     if rule.until:
-        chosen = _until(found, chosen, rule.until, gain)
-    enough = len(chosen) < beyond
-    behind = frozenset(found.block[:low]) if rule.stop_at else frozenset[int]()
+        count = _until(chosen, tokens, rule.until, gain)
+        chosen, enough = chosen[:count], count < len(chosen)
+    if longer_than is not None and chosen:
+        longer = _candidates(context, rule, of, marker, blocks, longer_than)
+        chosen = _now(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
+    older = bool(blocks.position) and blocks.position[0] < end
+    why = Reasons(context, rule, keep, of, marker, limits, gain, low, enough=enough, truncates=longer_than is not None)
+    return Selection([blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, why)
 
-    def why(position: int, block: int | None) -> Kept:
-        for each in ends:
+
+def _candidates(
+    context: Context, rule: Select, of: Of, marker: str, blocks: Blocks, longer_than: int | None = None
+) -> list[int]:
+    """Numbers of the blocks that the rule could change, whatever is kept now."""
+    block = blocks.block
+    unmarked = kept_numbers(
+        context,
+        ("unmarked", of, marker),
+        blocks,
+        lambda numbers: [number for number in numbers if not is_marked(context, block[number], of, marker)],
+    )
+    limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
+    if limits == _NO_LIMITS:
+        return unmarked
+
+    def choose(numbers: range) -> list[int]:
+        return _fitting(context, rule, of, blocks, between(unmarked, numbers.start, numbers.stop), longer_than)
+
+    return kept_numbers(context, ("fitting", of, marker, *limits), blocks, choose)
+
+
+_NO_LIMITS = ((), (), None, None, None, None)
+
+
+def _fitting(
+    context: Context, rule: Select, of: Of, blocks: Blocks, chosen: list[int], longer_than: int | None
+) -> list[int]:
+    """Those of the right tool and size."""
+    facts, replaced, block = context.facts, context.replaced, blocks.block
+    if rule.tools:
+        only = _rows(context, rule.tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] in only]
+    if rule.except_tools:
+        never = _rows(context, rule.except_tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] not in never]
+    if rule.larger_than is not None or rule.at_least is not None:
+        least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
+        tokens = (
+            partial(_tokens, context, of, blocks) if of != "results" else measured(context).results.tokens.__getitem__
+        )
+        chosen = [number for number in chosen if tokens(number) >= least]
+    if rule.longer_than is not None or longer_than is not None:
+        most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+        sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
+        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > most]
+    if longer_than is not None:
+        bodies = [replaced.get(block[number]) for number in chosen]
+        chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
+    return chosen
+
+
+def _rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
+    """Rows of these tools."""
+    return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
+
+
+def _now(context: Context, rule: Select, blocks: Blocks, found: list[int], first: int, end: int) -> list[int]:
+    """The candidates from one number to another that fit at this moment: old enough, and their calls are there."""
+    chosen, facts = between(found, first, end), context.facts
+    if rule.older_than is not None:
+        chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
+    if rule.paired:
+        calls = measured(context).tool_of_call
+        chosen = [number for number in chosen if facts.call[blocks.block[number]] in calls]
+    return chosen
+
+
+def _tokens(context: Context, of: Of, blocks: Blocks, number: int) -> int:
+    """Tokens of a block as it stands in the context."""
+    if of == "results":
+        return measured(context).results.tokens[number]
+    row = blocks.block[number]
+    body = context.replaced.get(row)
+    return body.tokens if body else bytes4(context.facts, row)
+
+
+def _is_old(context: Context, seconds: int, block: int) -> bool:
+    """Whether a block is so many seconds older than the newest message; no where its time is not known."""
+    time = context.facts.time
+    return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
+
+
+class Reasons:
+    """Why a block is not changed. What that takes is looked up when somebody asks: the context is what it was then."""
+
+    def __init__(
+        self,
+        context: Context,
+        rule: Select,
+        keep: Keep,
+        of: Of,
+        marker: str,
+        limits: Limits,
+        gain: int,
+        low: int,
+        *,
+        enough: bool,
+        truncates: bool,
+    ) -> None:
+        self._context, self._rule, self._keep, self._of, self._marker = context, rule, keep, of, marker
+        self._limits, self._gain, self._low, self._enough, self._truncates = limits, gain, low, enough, truncates
+
+    @cached_property
+    def _ends(self) -> list[Protected]:
+        return list(self._keep.ends(self._context, self._limits))
+
+    @cached_property
+    def _behind(self) -> frozenset[int]:
+        """Rows of what the walk back did not come to."""
+        return frozenset(blocks_of_kind(self._context, _KINDS[self._of]).block[: self._low])
+
+    @cached_property
+    def _not_shorter(self) -> frozenset[int]:
+        """Rows of what is chosen, and would be no shorter."""
+        if not self._truncates:
+            return frozenset()
+        of, marker, limits, gain = self._of, self._marker, self._limits, self._gain
+        return frozenset(select(self._context, self._rule, self._keep, of, marker, limits, gain).chosen)
+
+    def __call__(self, position: int, block: int | None) -> Kept:
+        context, rule, keep, of = self._context, self._rule, self._keep, self._of
+        for each in self._ends:
             if position >= each.start:
                 return Kept(each.code, each.words)
-        if position < first:
-            return Kept(Code.PINNED, f"within the first {first:,} messages")
+        if position < (keep.first or 0):
+            return Kept(Code.PINNED, f"within the first {keep.first or 0:,} messages")
         if block is None or context.facts.kind[block] != _KINDS[of]:
             return Kept(Code.NOT_A_RESULT, f"only {NOUNS[of]} {'is' if of == 'thinking' else 'are'} {DONE[of]}")
-        if is_marked(context, block, of, marker):
+        if is_marked(context, block, of, self._marker):
             return Kept(Code.ALREADY_CLEARED, "already cleared")
-        if block in behind:
+        if block in self._behind:
             return Kept(Code.KEPT, f"before {' or '.join(_STOPS[stop] for stop in rule.stop_at)}")
-        if wrong := _unfit(context, rule, block):
+        if wrong := _unfit(context, rule, block) or _unfit_now(context, rule, block):
             return wrong
-        if enough:
+        if block in self._not_shorter:
+            return Kept(Code.NOT_SHORTER, "truncating would not make it shorter")
+        if self._enough:
             return Kept(Code.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
         if keep.results is not None:
             return Kept(Code.RECENT_RESULT, f"within the last {keep.results:,} results")
         return Kept(Code.RECENT_RESULT, f"within the last {keep.result_tokens or 0:,} tokens of results")
-
-    return Selection(
-        [found.block[number] for number in chosen],
-        [found.tokens[number] for number in chosen],
-        [found.size[number] for number in chosen],
-        bisect_left(_positions(context, of), end),
-        why,
-    )
 
 
 _STOPS = {"summary": "the last summary", "cleared": "what was cleared last"}
@@ -194,96 +283,48 @@ DONE = {"results": "cleared", "inputs": "cleared", "thinking": "dropped"}
 """What becomes of what is changed."""
 
 
-def _positions(context: Context, of: Of) -> Sequence[int]:
-    """Positions of all blocks of a kind, cleared ones too."""
-    return measured(context).results.position if of == "results" else [position for position, *_ in _all(context, of)]
-
-
-def _eligible(context: Context, rule: Select, found: Bodies, low: int, high: int) -> Sequence[int]:
-    """Numbers of the bodies that are of the right tool, size and age."""
-    facts, tokens, size, block = context.facts, found.tokens, found.size, found.block
-    chosen: Sequence[int] = range(low, high)
-    if rule.larger_than is not None:
-        limit = rule.larger_than
-        chosen = [number for number in chosen if tokens[number] > limit]
-    if rule.at_least is not None:
-        limit = rule.at_least
-        chosen = [number for number in chosen if tokens[number] >= limit]
-    if rule.longer_than is not None:
-        limit = rule.longer_than
-        chosen = [number for number in chosen if size[number] > limit]
-    if rule.tools:
-        only = _rows(context, rule.tools)
-        chosen = [number for number in chosen if facts.tool[block[number]] in only]
-    if rule.except_tools:
-        never = _rows(context, rule.except_tools)
-        chosen = [number for number in chosen if facts.tool[block[number]] not in never]
-    if rule.older_than is not None and len(context):
-        before = facts.time[context.order[-1]] - rule.older_than * 1_000
-        times = (facts.time[facts.block_message[block[number]]] for number in chosen)
-        chosen = [number for number, time in zip(chosen, times, strict=True) if 0 <= time < before]
-    if rule.paired:
-        calls = measured(context).tool_of_call
-        chosen = [number for number in chosen if facts.call[block[number]] in calls]
-    return chosen
-
-
-def _rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
-    """Rows of these tools."""
-    wanted = frozenset(tools)
-    return frozenset(row for row, name in enumerate(context.facts.tools) if name in wanted)
-
-
 def _unfit(context: Context, rule: Select, block: int) -> Kept | None:
-    """Why a body is not of the right tool, size or age."""
+    """Why a body is not of the right tool or size."""
     facts, body = context.facts, context.replaced.get(block)
-    tokens, size = (body.tokens, body.size) if body else (bytes4(facts, block), facts.text_bytes[block])
-    tool = facts.tool_name(block)
+    tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
         what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
         return Kept(Code.NOT_COMPACTABLE, what)
-    if rule.paired and facts.call[block] not in measured(context).tool_of_call:
-        return Kept(Code.NOT_COMPACTABLE, "its call is missing")
+    tokens = body.tokens if body else bytes4(facts, block)
     if rule.larger_than is not None and tokens <= rule.larger_than:
         return Kept(Code.SMALL, f"{rule.larger_than:,} tokens or fewer")
     if rule.at_least is not None and tokens < rule.at_least:
         return Kept(Code.SMALL, f"fewer than {rule.at_least:,} tokens")
-    if rule.longer_than is not None and size <= rule.longer_than:
+    if rule.longer_than is not None and (body.size if body else facts.text_bytes[block]) <= rule.longer_than:
         return Kept(Code.SMALL, f"{rule.longer_than:,} bytes or fewer")
-    if rule.older_than is not None:
-        age = facts.time[context.order[-1]] - facts.time[facts.block_message[block]]
-        if age <= rule.older_than * 1_000 or facts.time[facts.block_message[block]] < 0:
-            return Kept(Code.KEPT, f"not older than {rule.older_than:,} seconds")
     return None
 
 
-def _stopped(context: Context, rule: Select, found: Bodies, marked: list[int], end: int, high: int) -> int:
-    """The number of the first body behind which nothing stops the walk back from *end*."""
+def _unfit_now(context: Context, rule: Select, block: int) -> Kept | None:
+    """Why a body is not changed at this moment."""
+    if rule.paired and context.facts.call[block] not in measured(context).tool_of_call:
+        return Kept(Code.NOT_COMPACTABLE, "its call is missing")
+    if rule.older_than is not None and not _is_old(context, rule.older_than, block):
+        return Kept(Code.KEPT, f"not older than {rule.older_than:,} seconds")
+    return None
+
+
+def _stopped(context: Context, rule: Select, of: Of, marker: str, blocks: Blocks, high: int) -> int:
+    """The number of the first block behind which nothing stops the walk back from *high*."""
     low = 0
-    if "summary" in rule.stop_at:
-        low = bisect_left(found.position, _last_summary(context) + 1)
+    if "summary" in rule.stop_at and (summaries := measured(context).summaries):
+        low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
     if "cleared" in rule.stop_at:
-        until = bisect_left(measured(context).results.position, end)
-        before = bisect_left(marked, until)
-        if before:
-            return max(low, high - (until - marked[before - 1] - 1))
+        block = blocks.block
+        marked = kept_numbers(
+            context,
+            ("marked", of, marker),
+            blocks,
+            lambda numbers: [number for number in numbers if is_marked(context, block[number], of, marker)],
+        )
+        before = bisect_left(marked, high)
+        low = max(low, marked[before - 1] + 1) if before else low
     return low
-
-
-@once_for_messages
-def _last_summary(context: Context) -> int:
-    """The position of the last summary, or -1."""
-    flags, order = context.facts.flags, context.order
-    return next((at for at in range(len(order) - 1, -1, -1) if flags[order[at]] & MessageFlag.SUMMARY), -1)
-
-
-def _but_newest(context: Context, found: Bodies, eligible: Sequence[int], keep: Keep, of: Of) -> Sequence[int]:
-    """All but the newest of the bodies, counted among all of them or those that could be changed."""
-    if keep.count == "eligible":
-        return eligible[: _cleared(len(eligible), keep)]
-    rows = measured(context).results.block if of == "results" else [row for _, row, *_ in _all(context, of)]
-    recent = frozenset(rows[_cleared(len(rows), keep) :])
-    return [number for number in eligible if found.block[number] not in recent]
 
 
 def _cleared(count: int, keep: Keep) -> int:
@@ -292,22 +333,21 @@ def _cleared(count: int, keep: Keep) -> int:
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 
 
-def _beyond(found: Bodies, chosen: Sequence[int], budget: int) -> Sequence[int]:
-    """Those that lie beyond the newest *budget* tokens, with the one that crosses the line."""
-    total, low = 0, 0
+def _beyond(chosen: Sequence[int], tokens: Callable[[int], int], budget: int) -> int:
+    """How many of them lie beyond the newest *budget* tokens, with the one that crosses the line."""
+    total = 0
     for at in range(len(chosen) - 1, -1, -1):
-        total += found.tokens[chosen[at]]
+        total += tokens(chosen[at])
         if total > budget:
-            low = at + 1
-            break
-    return chosen[:low]
+            return at + 1
+    return 0
 
 
-def _until(found: Bodies, chosen: Sequence[int], enough: int, gain: int) -> Sequence[int]:
-    """The oldest of them, until so many tokens are freed."""
+def _until(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, gain: int) -> int:
+    """How many of the oldest of them it takes until so many tokens are freed; all where these are not enough."""
     freed = 0
     for count, number in enumerate(chosen, 1):
-        freed += found.tokens[number] - gain
+        freed += tokens(number) - gain
         if freed >= enough:
-            return chosen[:count]
-    return chosen
+            return count
+    return len(chosen)

@@ -1,0 +1,90 @@
+"""What a rule could change in a history that goes on, kept from one look to the next: each looks at what is new.
+
+Blocks of a kind are numbered in prompt order; of them those are kept that have the right tool and size and were not
+cleared yet. A look adds what was appended, and looks again at the stretches in which bodies were changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from context_tui.session.context import Context
+from context_tui.session.facts import Kind
+from context_tui.tokens.measured import measured
+
+
+class Blocks(NamedTuple):
+    """The blocks of a kind in prompt order, those that went too: parallel columns of positions and rows."""
+
+    position: list[int]
+    block: list[int]
+
+
+Choose = Callable[[range], list[int]]
+"""Which of some consecutive numbers are kept, ascending."""
+
+
+class _Kept:
+    """Chosen numbers of blocks, ascending; ``known`` blocks were looked at, and so many changed stretches."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.known, self.spans = 0, 0
+
+    def look(self, numbers: range, choose: Choose) -> None:
+        """Look at some, for the first time or again."""
+        found = self.numbers
+        found[bisect_left(found, numbers.start) : bisect_left(found, numbers.stop)] = choose(numbers)
+
+
+def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
+    """The blocks of a kind."""
+    sums = measured(context)
+    if kind == Kind.TOOL_RESULT:
+        return Blocks(sums.results.position, sums.results.block)
+    found, known = sums.memo.get(kind, (Blocks([], []), 0))
+    if known < len(context):
+        facts, order = context.facts, context.order
+        for position in range(known, len(context)):
+            rows = [row for row in facts.blocks_of(order[position]) if facts.kind[row] == kind]
+            found.block.extend(rows)
+            found.position.extend([position] * len(rows))
+        sums.memo[kind] = found, len(context)
+    kept: Blocks = found
+    return kept
+
+
+def rows_of_calls(context: Context) -> dict[int, list[int]]:
+    """Rows of the blocks that make each call."""
+    sums, blocks = measured(context), blocks_of_kind(context, Kind.TOOL_USE)
+    found, known = sums.memo.get("calls", (dict[int, list[int]](), 0))
+    for row in blocks.block[known:]:
+        found.setdefault(context.facts.call[row], []).append(row)
+    sums.memo["calls"] = found, len(blocks.block)
+    kept: dict[int, list[int]] = found
+    return kept
+
+
+def kept_numbers(context: Context, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
+    """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
+
+    What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
+    """
+    sums = measured(context)
+    kept: _Kept = sums.memo.get(key) or _Kept()
+    if kept.spans < len(sums.spans):
+        for first, last in sums.spans[kept.spans :]:
+            begin = bisect_left(blocks.position, first, hi=kept.known)
+            kept.look(range(begin, bisect_right(blocks.position, last, hi=kept.known)), choose)
+    if kept.known < len(blocks.block):
+        kept.look(range(kept.known, len(blocks.block)), choose)
+    kept.known, kept.spans = len(blocks.block), len(sums.spans)
+    sums.memo[key] = kept
+    return kept.numbers
+
+
+def between(numbers: list[int], first: int, end: int) -> list[int]:
+    """Those of ascending numbers from *first* on and below *end*."""
+    return numbers[bisect_left(numbers, first) : bisect_left(numbers, end)]

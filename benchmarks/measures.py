@@ -312,6 +312,7 @@ def parameters() -> list[Row]:
 def along() -> list[Row]:
     """Dragging a threshold on the replay screen over 1,000 requests: the replay, and all panes drawn in 160 x 50."""
     import context_tui as ct
+    from context_tui.lab import Settings
     from context_tui.policies.registry import POLICIES
     from context_tui.replay.recording import Recording
     from context_tui.session.facts import Role, Usage
@@ -339,7 +340,7 @@ def along() -> list[Row]:
             wanted = comparison.wanted()
             assert wanted is not None
             state = wanted.lane.view.runtime_state
-            made = measure(comparison.recording, POLICIES[name], wanted.params, "keep", state)
+            made = measure(comparison.recording, POLICIES[name], wanted.params, Settings(), state)
             comparison.take(wanted, made)
             charts_of(comparison, 0, 158, 30)
             telling.call_line(comparison, 158)

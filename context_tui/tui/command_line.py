@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.result import Recorded
 from context_tui.tui.view import View
+
+if TYPE_CHECKING:
+    from context_tui.lab import Settings
 
 
 def command_line(view: View) -> str:
@@ -25,13 +28,20 @@ def command_line(view: View) -> str:
     return shlex.join(parts)
 
 
-def replay_line(views: Sequence[View], recorded: Recorded) -> str:
-    """``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session."""
+def replay_line(views: Sequence[View], how: Settings) -> str:
+    """``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session, as *how* says."""
+    default = type(how)()
     parts = ["context-tui", "replay", _session(views[0])]
     for view in views:
         parts += _policy(view)
-    if recorded != "keep":
-        parts += ["--recorded", recorded]
+    if how.recorded != default.recorded:
+        parts += ["--recorded", how.recorded]
+    if how.summary_tokens is not None:
+        parts += ["--summary-tokens", str(how.summary_tokens)]
+    if how.delay != default.delay:
+        parts += ["--delay", str(how.delay)]
+    if how.shares_prefix:
+        parts.append("--shares-prefix")
     if views[0].session.window_given:
         parts += ["--window", str(views[0].session.window_given)]
     return shlex.join(parts)

@@ -10,7 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError
-from context_tui.lab import Lab
+from context_tui.lab import Lab, Settings
 from context_tui.policies.registry import POLICIES
 from context_tui.replay.recording import Recording
 from context_tui.replay.walk import replay
@@ -37,7 +37,7 @@ def computed(wanted: Wanted, recording: Recording) -> Measured | str:
     """What the thread computes."""
     policy, setting = POLICIES[wanted.setting.policy], wanted.setting
     try:
-        return measure(recording, policy, wanted.params, setting.recorded, wanted.lane.view.runtime_state)
+        return measure(recording, policy, wanted.params, setting.how, wanted.lane.view.runtime_state)
     except PlanError as error:
         return str(error)
 
@@ -256,7 +256,7 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     while (wanted := made.unstudied()) is not None:
         assert wanted.made is not None
         order.append(wanted.setting.policy)
-        assert made.take(wanted, studied(wanted.made, made.shared))
+        assert made.take(wanted, studied(wanted.made, made.shared, wanted.setting.how))
     assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
     assert made.lane.made is not None and made.lane.made.study is not None
     study, lab = made.lane.made.study, Lab(made.session)
@@ -274,7 +274,9 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     late = Wanted(made.lane, made.setting_of(made.lane), made.lane.params, made.lane.made)
     made.set("defect-microcompact", "microcompact_ratio", 0.4)
     finish(made)
-    assert not made.take(late, studied(late.made, made.shared)) if late.made else False, "of an earlier replay"
+    assert not made.take(late, studied(late.made, made.shared, late.setting.how)) if late.made else False, (
+        "of an earlier replay"
+    )
 
 
 def test_a_regret_is_told_with_its_evidence() -> None:
@@ -296,7 +298,7 @@ def test_a_regret_is_told_with_its_evidence() -> None:
     made.shared = shared(made.recording)
     wanted = made.unstudied()
     assert wanted is not None and wanted.made is not None
-    made.take(wanted, studied(wanted.made, made.shared))
+    made.take(wanted, studied(wanted.made, made.shared, wanted.setting.how))
     assert made.replay is not None
     told = [
         line
@@ -382,7 +384,7 @@ def test_the_settings_that_go_back_are_those_that_were_compared() -> None:
 
 def test_the_command_replays_the_same() -> None:
     made = compared("defect-microcompact", "defect-compact", keep_recent_turns=2)
-    line = replay_line([lane.view for lane in made.lanes], "ignore")
+    line = replay_line([lane.view for lane in made.lanes], Settings(recorded="ignore"))
     path = made.session.info.path
     policies = "-P defect-microcompact -p keep_recent_turns=2 -P defect-compact"
     assert line == f"context-tui replay {path} {policies} --recorded ignore --window {WINDOW}"

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab import Settings
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
@@ -31,11 +32,11 @@ MOST = 12
 
 
 class Setting(NamedTuple):
-    """All that a replay depends on: a policy, its settings as JSON, and what becomes of recorded compactions."""
+    """All that a replay depends on: a policy, its settings as JSON, and those of every replay."""
 
     policy: str
     values: str
-    recorded: Recorded
+    how: Settings
 
 
 @dataclass(eq=False)
@@ -97,7 +98,7 @@ class Comparison:
 
     Attributes:
         lanes: the policies that are compared; there is always one. ``selected`` is the number of one.
-        recorded: what becomes of the compactions that the recording holds.
+        how: what every replay is made with: what becomes of recorded compactions, and what summaries are like.
         recording: what all replays share; None until it is prepared.
         call: the number of the call that the cursor is on.
         shared: what prices and regrets share; None until it is known.
@@ -109,7 +110,7 @@ class Comparison:
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
         self.lanes, self.selected, self.call = [Lane(view)], 0, 0
-        self.recorded: Recorded = "keep"
+        self.how = Settings()
         self.recording: Recording | None = None
         self.shared: Shared | None = None
         self.turn = Lock()
@@ -122,7 +123,7 @@ class Comparison:
     def _follow(self, before: Comparison, view: View) -> None:
         """Compare what was compared before; the selected one is what *view* has chosen."""
         here, same = _values(view), before.session is view.session
-        self.recorded = before.recorded
+        self.how = before.how
         self.selected = next((n for n, lane in enumerate(before.lanes) if _values(lane.view) == here), before.selected)
         self.lanes = before.lanes if same else [Lane(replace(each.view, session=view.session)) for each in before.lanes]
         self.lane.view = view
@@ -148,6 +149,11 @@ class Comparison:
         return len(self.recording.calls) if self.recording else 0
 
     @property
+    def recorded(self) -> Recorded:
+        """What becomes of the compactions that the recording holds."""
+        return self.how.recorded
+
+    @property
     def is_estimated(self) -> bool:
         """Whether the session has no recorded size at all."""
         return self.recording is not None and not any(self.recording.recorded)
@@ -168,7 +174,7 @@ class Comparison:
 
     def setting_of(self, lane: Lane) -> Setting:
         """What the replay of a policy depends on."""
-        return Setting(*_values(lane.view), self.recorded)
+        return Setting(*_values(lane.view), self.how)
 
     def _is_wanted(self, lane: Lane) -> bool:
         return lane.made_for != self.setting_of(lane)
@@ -210,7 +216,7 @@ class Comparison:
         lane, now = wanted.lane, self.setting_of(wanted.lane)
         if wanted.made is not None and wanted.made is not lane.made:
             return False
-        if lane not in self.lanes or (now.policy, now.recorded) != (wanted.setting.policy, wanted.setting.recorded):
+        if lane not in self.lanes or _kind(now) != _kind(wanted.setting):
             return False
         lane.made, lane.trouble = (None, answer) if isinstance(answer, str) else (answer, "")
         lane.made_for = wanted.setting
@@ -306,7 +312,7 @@ class Comparison:
 
     def toggle_recorded(self) -> None:
         """Let recorded compactions happen, or undo them."""
-        self.recorded = "ignore" if self.recorded == "keep" else "keep"
+        self.how = replace(self.how, recorded="ignore" if self.recorded == "keep" else "keep")
 
     # The way back
 
@@ -335,3 +341,8 @@ class Comparison:
 
 def _values(view: View) -> tuple[str, str]:
     return view.policy, json.dumps(view.settings(view.policy), sort_keys=True)
+
+
+def _kind(setting: Setting) -> tuple[str, Recorded]:
+    """What does not change while a value is dragged."""
+    return setting.policy, setting.how.recorded

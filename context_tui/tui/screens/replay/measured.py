@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
-from context_tui.lab import Study
+from context_tui.lab import Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.price.priced import price
@@ -18,7 +18,7 @@ from context_tui.regret.bound import bound
 from context_tui.regret.cases import regret
 from context_tui.regret.index import Uses, index_of
 from context_tui.replay.recording import Recording
-from context_tui.replay.result import Recorded, Replay, Totals
+from context_tui.replay.result import Replay, Totals
 from context_tui.replay.walk import replay_with
 
 
@@ -54,10 +54,10 @@ def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None
     return Shared(recorded_calls(recording.session), index_of(recording, checkpoint))
 
 
-def studied(made: Measured, known: Shared) -> Measured:
-    """The same with its price and its regret."""
+def studied(made: Measured, known: Shared, how: Settings) -> Measured:
+    """The same with its price and its regret, as *how* says."""
     replay = made.replay
-    priced = price(replay, recorded=known.calls)
+    priced = price(replay, recorded=known.calls, shares_prefix=how.shares_prefix)
     return replace(made, study=Study(replay, priced, regret(replay, known.uses), bound(replay, known.uses)))
 
 
@@ -65,20 +65,29 @@ def measure(
     recording: Recording,
     policy: Policy,
     params: Params,
-    recorded: Recorded,
+    how: Settings,
     state: RuntimeState,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Measured:
     """Replay a policy, and compute what follows from that.
 
     Args:
+        how: what becomes of recorded compactions, and what summaries are like.
         state: what a runtime knows at the end of the session.
         checkpoint: called at every call; it may raise to stop.
 
     Raises:
         PlanError: the policy cannot be replayed.
     """
-    made = replay_with(recording, policy, params, recorded=recorded, checkpoint=checkpoint)
+    made = replay_with(
+        recording,
+        policy,
+        params,
+        recorded=how.recorded,
+        summary_tokens=how.summary_tokens,
+        delay=how.delay,
+        checkpoint=checkpoint,
+    )
     acted = {firing.plan.trigger for firing in made.firings}
     limits = _in_tokens(acted) or thresholds(policy, params, state)
     return Measured(made, made.totals, sum(made.baseline), limits)

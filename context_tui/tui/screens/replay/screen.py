@@ -30,7 +30,7 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import percent
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import policy_about
-from context_tui.tui.screens.replay import telling
+from context_tui.tui.screens.replay import options, telling
 from context_tui.tui.screens.replay.charts import Charts, charts_of
 from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
 from context_tui.tui.screens.replay.drawn import ChartsView, Drawn, TableView
@@ -40,6 +40,7 @@ from context_tui.tui.screens.replay.measured import Measured, Shared, measure, s
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.setting_paint import lines_of
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 PATIENCE = 0.25
@@ -187,12 +188,13 @@ class ReplayScreen(Screen[Command | None]):
     def _fit(self) -> None:
         """Give the table the lines that it needs, and where the settings are beside it, those that either needs."""
         lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
-        settings = len(self.query_one(SettingRows).controls) + ABOUT
-        fits = wide, lines, settings
+        settings = len(lines_of(self.query_one(SettingRows).controls)) + ABOUT
+        fits = wide, lines, settings, self.size.height
         if fits != self._fits:
             self._fits = fits
             self.query_one(TableView).styles.height = None if wide else lines
-            self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, MOST_BELOW) if wide else None
+            most = max(min(self.size.height // 4, MOST_BELOW), lines + 1)
+            self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, most) if wide else None
 
     def draw_cursor(self) -> None:
         """Draw what depends on the cursor."""
@@ -207,7 +209,10 @@ class ReplayScreen(Screen[Command | None]):
         except PlanError:
             params = policy.Params()
         controls = parameters_in(policy, params, self.comparison.whole, lane.view.runtime_state)
-        rows.show(controls, {control.name: value_of(policy, params, control.name) for control in controls})
+        values = {control.name: value_of(policy, params, control.name) for control in controls}
+        comparison = self.comparison
+        common = options.controls(comparison.how, comparison.recording, compacted=bool(comparison.events))
+        rows.show([*controls, *common], {**values, **options.values(comparison.how)})
         self.query_one("#replay-settings").border_title = Content(f"settings of {lane.policy}   tab")
 
     # What is computed
@@ -252,7 +257,7 @@ class ReplayScreen(Screen[Command | None]):
     def _study(self, wanted: Wanted, known: Shared, job: Job) -> None:
         if wanted.made is not None:
             with self.comparison.turn:
-                answer = studied(wanted.made, known)
+                answer = studied(wanted.made, known, wanted.setting.how)
             self.post_message(Replayed(wanted, answer))
 
     @on(Indexed)
@@ -286,7 +291,7 @@ class ReplayScreen(Screen[Command | None]):
         with comparison.turn:
             try:
                 state = wanted.lane.view.runtime_state
-                answer: Measured | str = measure(recording, policy, wanted.params, setting.recorded, state, checkpoint)
+                answer: Measured | str = measure(recording, policy, wanted.params, setting.how, state, checkpoint)
             except PlanError as error:
                 answer = str(error)
         self.post_message(Replayed(wanted, answer))
@@ -423,7 +428,12 @@ class ReplayScreen(Screen[Command | None]):
             self.say("It is the only policy; press a to add another one, or a digit to choose another")
 
     def _set(self, name: str, value: Any) -> None:
-        self.comparison.set(self.comparison.lane.policy, name, value)
+        how = options.with_value(self.comparison.how, name, value)
+        if how is None:
+            self.comparison.set(self.comparison.lane.policy, name, value)
+        else:
+            self.comparison.how = how
+            self.query_one("#replay-header").refresh()
         self._draw_settings()
         self._compute()  # the rest is drawn when it is known
 
@@ -458,7 +468,7 @@ class ReplayScreen(Screen[Command | None]):
     def action_copy(self) -> None:
         """Copy the command that replays the same."""
         views = [lane.view for lane in self.comparison.lanes]
-        self.app.copy_to_clipboard(replay_line(views, self.comparison.recorded))
+        self.app.copy_to_clipboard(replay_line(views, self.comparison.how))
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""

@@ -1,0 +1,76 @@
+"""What all replays of a comparison are made with, as settings below those of the policy: ``--recorded``, ``--delay``,
+``--summary-tokens`` and ``--shares-prefix`` of the command line. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from context_tui.lab import Settings
+from context_tui.policies.parameters import Parameter
+from context_tui.policies.scales import scale_of
+from context_tui.replay.recording import Recording
+
+OWNER = "every replay here"
+"""The heading of these settings; no policy can have such a name."""
+MOST_CALLS, MOST_TOKENS = 1_000, 100_000_000
+"""The longest delay, and the largest summary, that can be set here."""
+USUAL_CALLS, USUAL_TOKENS = 20, 20_000
+"""What the sliders reach to, where nothing larger is set."""
+
+_DEFAULT = Settings()
+_RECORDED, _DELAY, _SUMMARY, _SHARES = (
+    f"{OWNER}.{name}" for name in ("keep_recorded", "delay", "summary_tokens", "shares_prefix")
+)
+_FIELDS = {_DELAY: "delay", _SUMMARY: "summary_tokens", _SHARES: "shares_prefix"}
+
+
+def controls(settings: Settings, recording: Recording | None, *, compacted: bool) -> list[Parameter]:
+    """What can be set.
+
+    Args:
+        recording: what all replays share; None until it is known.
+        compacted: whether the recording holds compactions that can be undone.
+    """
+    derived = recording.summary_tokens if recording else None
+    largest = max(USUAL_TOKENS, derived or 0, settings.summary_tokens or 0)
+    recorded = Parameter(_RECORDED, "switch", "whether recorded compactions happen, or are undone", "", True)
+    return [
+        *([recorded] if compacted else []),
+        Parameter(
+            _DELAY,
+            "number",
+            "calls made while a summary is written in the background",
+            "calls",
+            _DEFAULT.delay,
+            0,
+            MOST_CALLS,
+            scale=scale_of(0, MOST_CALLS, _DEFAULT.delay, max(USUAL_CALLS, settings.delay), "calls"),
+        ),
+        Parameter(
+            _SUMMARY,
+            "number",
+            "size of a summary by bytes/4; not set: the median of the recorded ones, else 2,000",
+            "tokens",
+            None,
+            1,
+            MOST_TOKENS,
+            optional=True,
+            scale=scale_of(1, MOST_TOKENS, derived, largest, "tokens"),
+            derived=derived,
+        ),
+        Parameter(_SHARES, "switch", "a summarizer reads the calls' own beginning from the prompt cache", "", False),
+    ]
+
+
+def values(settings: Settings) -> dict[str, Any]:
+    """By name, what is set."""
+    return {_RECORDED: settings.recorded == "keep", **{name: getattr(settings, key) for name, key in _FIELDS.items()}}
+
+
+def with_value(settings: Settings, name: str, value: Any) -> Settings | None:
+    """The same with another value; None where *name* is none of these settings."""
+    if name == _RECORDED:
+        return replace(settings, recorded="keep" if value else "ignore")
+    return replace(settings, **{_FIELDS[name]: value}) if name in _FIELDS else None

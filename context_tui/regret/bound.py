@@ -25,11 +25,12 @@ from context_tui.tokens.estimators import bytes4
 class Share:
     """Of some blocks, by call and in tokens: the ``most`` that could be gone without regret, and what was ``taken``.
 
-    What a policy dropped too early counts as taken from where nothing uses it any more.
+    What a policy dropped too early counts as taken from where nothing uses it any more; ``dropped`` has it at once.
     """
 
     most: Sequence[int]
     taken: Sequence[int]
+    dropped: Sequence[int]
 
     @property
     def left(self) -> list[int]:
@@ -70,14 +71,24 @@ def bound(replay: Replay, uses: Uses) -> Bound:
     Takes time linear in what was dropped and in the calls, but for the first replay of a session.
     """
     best, left, facts = _best(replay, uses), Left(replay, uses), uses.session.facts
-    results, everything = _Sums(replay.calls), _Sums(replay.calls)
+    results, everything = _Took(replay.calls), _Took(replay.calls)
     lost = uses.lost[replay.recorded]
     for row, gone in replay.gone.items():
         since, until, tokens = max(best.since[row], gone), lost.get(row, NEVER), left.tokens(row)
-        everything.add(since, until, tokens)
-        if facts.kind[row] == Kind.TOOL_RESULT:
-            results.add(since, until, tokens)
-    return Bound(Share(best.results, results.by_call()), Share(best.everything, everything.by_call()))
+        for each in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
+            each.taken.add(since, until, tokens)
+            each.dropped.add(gone, until, tokens)
+    return Bound(results.share(best.results), everything.share(best.everything))
+
+
+class _Took:
+    """What a policy took, by call."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.taken, self.dropped = _Sums(calls), _Sums(calls)
+
+    def share(self, most: Sequence[int]) -> Share:
+        return Share(most, self.taken.by_call(), self.dropped.by_call())
 
 
 class _Sums:

@@ -336,8 +336,15 @@ class Controller:
         self.comparison = Comparison(self.view, self.comparison)
         return self.comparison
 
-    def take_over(self, policy: str, params: Mapping[str, Mapping[str, Any]], at: int | None) -> str:
-        """Choose a policy and settings that were found elsewhere; where *at* says so, plan before that message.
+    def take_over(
+        self,
+        policy: str,
+        params: Mapping[str, Mapping[str, Any]],
+        at: int | None,
+        location: Location | None = None,
+    ) -> str:
+        """Choose a policy and settings that were found elsewhere; where *at* says so, plan before that message, and go
+        to *location* where that says so.
 
         Returns:
             What to say of that.
@@ -348,6 +355,8 @@ class Controller:
             self.change(replace(view, policy=policy, params=params, applied=None))
         if at is not None:
             self.plan_before(at)
+        if location is not None:
+            self.select(location)
         return f"{policy} with the settings of the replay" if taken else ""
 
     # Policies and their settings

@@ -16,7 +16,7 @@ ASCII = str.maketrans(
         **dict(zip("▀▚═╬┼", '"\\=@+', strict=True)),
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
         **dict(zip("◀▶▸▼▾▴▲●○◆▪‣◦⭑", "<>>vv^^o.@*>o*", strict=True)),
-        **dict(zip("·…⋯←→↑↓⌫✓✗×–—−", ".~~<>^v<+xx---", strict=True)),
+        **dict(zip("·…⋯←→↑↓↕⌫✓✗×–—−", ".~~<>^v:<+xx---", strict=True)),
         "±": "~",
         **dict(zip("“”Δ•\ufffd\u00a0", "''**? ", strict=True)),
         **dict.fromkeys(("⏎", *map(chr, range(0x2400, 0x2440))), "?"),  # pictures of characters that are not shown

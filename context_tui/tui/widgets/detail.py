@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -220,6 +221,8 @@ class Detail(ReadingPane):
                 self._is_raw_here = True
                 self._lay_out()
                 line = self._line_of_needle()
+        while line >= 0 and len(self._lines) < line + self.size.height and self._take():
+            pass  # what follows it, so that it can be scrolled to the top
         self._fill()
         if line >= 0:
             self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
@@ -229,7 +232,9 @@ class Detail(ReadingPane):
         """Whether what is looked for stands in the subject, as a search takes it."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
-        return any(find(searchable(block), self.needle) >= 0 for row, block in blocks if here in (WHOLE, row))
+        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # as it stands in a call, too
+        texts = (searchable(block) for row, block in blocks if here in (WHOLE, row))
+        return any(find(text, form) >= 0 for text in texts for form in forms)
 
     def _line_of_needle(self) -> int:
         """The first line with what is looked for, or where it begins when it goes on in the next one; else -1."""

@@ -16,8 +16,10 @@ from context_tui.tui.screens.replay.plot import (
     Scale,
     axis,
     chart,
+    line_of,
     scale_of,
     signs_at,
+    size_at,
     zoomed,
 )
 from context_tui.tui.screens.replay.telling import lane_title
@@ -25,6 +27,8 @@ from context_tui.tui.widgets.draw import Run
 
 OTHERS = LEAST + 3
 """Lines of a chart that is not the selected one: its title, its blocks and its signs."""
+HIGH = 12
+"""Lines of a chart from which on a threshold is hit on the lines beside it too."""
 MAIN = 9
 """Lines of the selected one that the others leave it."""
 
@@ -38,6 +42,15 @@ class Place:
     height: int
 
 
+@dataclass(frozen=True)
+class Line:
+    """The threshold of a policy in its chart: its number, the line, and its size in tokens."""
+
+    number: int
+    y: int
+    tokens: int
+
+
 @dataclass(frozen=True, eq=False)
 class Charts:
     """What was drawn: the lines, where each chart is, and the scale of all (None: nothing was drawn)."""
@@ -47,12 +60,28 @@ class Charts:
     scale: Scale | None = None
     signs: frozenset[str] = frozenset()
     traced: bool = False
+    thresholds: Sequence[Line] = ()
 
     def call_at(self, x: int) -> int | None:
         """The call of a column."""
         if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
             return None
         return self.scale.calls_at(x - GUTTER).start
+
+    def threshold_at(self, y: int) -> Line | None:
+        """The threshold on a line, or in a high chart on one beside it."""
+        place = next((place for place in self.places if place.number == self.number_at(y)), None)
+        near = int(place is not None and place.height >= HIGH)
+        found = [each for each in self.thresholds if abs(each.y - y) <= near and each.number == self.number_at(y)]
+        return min(found, key=lambda each: abs(each.y - y), default=None)
+
+    def size_at(self, number: int, y: int) -> int | None:
+        """The size in tokens of a line in the chart of a policy; beyond that, of its ends."""
+        place = next((place for place in self.places if place.number == number), None)
+        if place is None or self.scale is None:
+            return None
+        top, rows = _blocks(place, len(self.places) > 1)
+        return size_at(y - top, self.scale, rows)
 
     def number_at(self, y: int) -> int | None:
         """The policy of a line."""
@@ -99,6 +128,11 @@ def placed(shown: Sequence[int], selected: int, height: int) -> list[Place]:
     return places
 
 
+def _blocks(place: Place, titled: bool) -> tuple[int, int]:
+    """The first line of the blocks of a chart, and how many lines they have; the signs are one more."""
+    return place.top + titled, place.height - titled - 1
+
+
 def charts_of(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
     """The charts in *height* lines, the last of them the axis."""
     drawn = {number: saw for number, lane in enumerate(comparison.lanes) if (saw := sawtooth(comparison, lane))}
@@ -110,14 +144,18 @@ def charts_of(comparison: Comparison, zoom: int, width: int, height: int) -> Cha
     places = placed([*drawn], comparison.selected, height - 1)
     lines: list[Sequence[Run]] = []
     signs = set[str]()
+    thresholds = list[Line]()
     for place in places:
         saw = drawn[place.number]
         titled = len(places) > 1
         if titled:
             lines.append(lane_title(comparison.lanes[place.number], place.number == comparison.selected, width))
         lines += chart(saw, scale, place.height - titled, cursor)
+        top, rows = _blocks(place, titled)
+        sizes = (size for size in saw.thresholds if 0 < size <= scale.most)
+        thresholds += (Line(place.number, top + line_of(size, scale, rows), size) for size in sizes)
         signs |= {signs_at(saw, scale.calls_at(x)) for x in range(scale.width)}
         signs |= {OVER} if any(size > window for size, window in zip(saw.sizes, saw.windows, strict=True)) else set()
     lines.append(axis([call.message for call in recording.calls], scale, cursor))
     traced = any(saw.recorded for saw in drawn.values())
-    return Charts(lines, places, scale, frozenset(signs), traced)
+    return Charts(lines, places, scale, frozenset(signs), traced, thresholds)

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.tui.screens.replay.charts import Charts
+from context_tui.tui.screens.replay.charts import Charts, Line
 from context_tui.tui.widgets.draw import Run, clip, content
 
 Lines = Sequence[Sequence[Run]]
@@ -48,7 +48,7 @@ class TableView(Drawn):
 
 
 class ChartsView(Drawn, can_focus=True):
-    """The charts: a click or a drag moves the cursor."""
+    """The charts: a click or a drag moves the cursor, and a threshold that is pulled up or down moves that."""
 
     BINDING_GROUP_TITLE = "Chart"
 
@@ -59,33 +59,57 @@ class ChartsView(Drawn, can_focus=True):
         call: int
         number: int | None
 
+    @dataclass
+    class Pulled(Message):
+        """A threshold was pulled to a size in tokens; ``begins`` with the first of several such messages."""
+
+        line: Line
+        tokens: int
+        begins: bool
+
     def __init__(self, charts: Callable[[int, int], Charts], *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(self._lines, ascii=ascii, id=id)
         self._charts = charts
         self.drawn = Charts([])
-        self._dragged = False
+        self._dragged = self._pulled = False
+        self._line: Line | None = None  # was pressed, and is pulled once the mouse goes up or down
+        self._y = 0
 
     def _lines(self, width: int, height: int) -> Lines:
         self.drawn = self._charts(width, height)
         return self.drawn.lines
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Point, and follow the mouse."""
+        """Take hold of a threshold, or point; and follow the mouse."""
         if event.button == 1:
-            self._point(event, self.drawn.number_at(event.y - self.gutter.top))
-            self._dragged = True
+            self._y = event.y - self.gutter.top
+            self._line = self.drawn.threshold_at(self._y)
+            if self._line is None:
+                self._point(event, self.drawn.number_at(self._y))
+            self._dragged, self._pulled = True, False
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the cursor."""
-        if self._dragged:
-            self._point(event, None)
+        """Pull the threshold where the mouse goes up or down on it; drag the cursor where it does not."""
+        y = event.y - self.gutter.top
+        if not self._dragged:
+            return
+        if self._line is not None and (self._pulled or y != self._y):
+            tokens = self.drawn.size_at(self._line.number, y)
+            if tokens is not None and (y != self._y or not self._pulled):
+                self.post_message(self.Pulled(self._line, tokens, not self._pulled))
+                self._pulled, self._y = True, y
+        elif event.delta_x or self._line is None:
+            self._point(event, self.drawn.number_at(self._y) if self._line else None)
+            self._line = None
 
-    def on_mouse_up(self) -> None:
-        """Let go of the cursor."""
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go; a click on a threshold that did not move it points."""
         if self._dragged:
             self._dragged = False
             self.release_mouse()
+            if self._line is not None and not self._pulled:
+                self._point(event, self.drawn.number_at(self._y))
 
     def _point(self, event: events.MouseEvent, number: int | None) -> None:
         call = self.drawn.call_at(event.x - self.gutter.left)

@@ -14,9 +14,11 @@ from context_tui.lab import Study
 from context_tui.price.advice import advice
 from context_tui.price.words import after_a_change, against_none, firing_words, told
 from context_tui.replay.words import LIMITS, what
+from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import signed
 from context_tui.tui.parts import Part
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
+from context_tui.tui.screens.replay.regrets import Command, RegretsScreen
 from context_tui.tui.screens.replay.telling import WITHOUT, saved
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.footer import KeyFooter
@@ -71,7 +73,7 @@ def _worth(study: Study) -> Iterator[str]:
         yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"
 
 
-class FiringsScreen(ModalScreen[None]):
+class FiringsScreen(ModalScreen[Command | None]):
     """The list, to read and to select text in."""
 
     CSS_PATH = "firings.tcss"
@@ -79,10 +81,12 @@ class FiringsScreen(ModalScreen[None]):
         Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),
         Binding("n", "jump(1)", "next policy", id="firings-next", tooltip="Next policy"),
         Binding("p,N", "jump(-1)", "previous", id="firings-previous", tooltip="Previous policy"),
+        Binding("u", "regrets", "used later", id="firings-regrets", tooltip="What was dropped beside its later use"),
     ]
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
+        self._controller = controller
         self._comparison = comparison
 
     def compose(self) -> ComposeResult:
@@ -90,6 +94,15 @@ class FiringsScreen(ModalScreen[None]):
         yield Label("Firings along the run", id="firings-title", markup=False)
         yield ReadingPane(parts(self._comparison), id="firings-list")
         yield KeyFooter()
+
+    def action_regrets(self) -> None:
+        """Show the regrets of the selected policy, of all its firings."""
+
+        def leave(command: Command | None) -> None:
+            if command is not None:
+                self.dismiss(command)
+
+        self.app.push_screen(RegretsScreen(self._controller, self._comparison, everywhere=True), leave)
 
     def action_jump(self, step: int) -> None:
         """Scroll to the next policy, or the one before."""

@@ -60,6 +60,7 @@ _SHOWN = [
     _key("a", "add", "add", "add", "Compare one more policy; the same one again begins with its settings", "a"),
     _key("r", "recorded", "recorded", "recorded", "Keep recorded compactions, or undo them", "r"),
     _key("t", "table", "table", "table", "Show all firings as text", "t"),
+    _key("u", "regrets", "used later", "regrets", "Show what was dropped beside where it was used later", "u"),
 ]
 _OTHERS = [
     _key("tab", "app.focus_next", "pane", "pane", "Go to the parameters, or back to the chart", "tab"),
@@ -75,6 +76,7 @@ _OTHERS = [
     _key("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
     _key("d,delete", "remove", "Remove", "remove", "Compare the selected policy no longer"),
     _key("y", "copy", "Copy", "copy", "Copy the command that replays the same"),
+    _key("c", "configuration", "Configuration", "configuration", "Show the settings as the agent's own configuration"),
     _key("x", "picture", "Picture", "picture", "Save the screen as a picture (SVG) in the working directory"),
     _key("q", "leave", "Leave as it was", "leave", "Back to the inspector, which stays as it was"),
 ]

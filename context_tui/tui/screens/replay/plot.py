@@ -21,6 +21,8 @@ LEAST = 3
 SHADE, RULE, TRACE = "░", "┈", "·"
 BEHIND = frozenset((" ", SHADE, RULE, TRACE))
 """What the cursor stands before; letters are not broken by it."""
+THRESHOLD, PULLED = "threshold", " ↕"
+"""The name of a line that can be pulled, and the sign of that."""
 FIRES, BEGINS, FALLS, OVER = "▲", "│", "▾", "!"
 SIGNS = {FIRES: "fires", BEGINS: "recorded compaction", FALLS: "recorded clearing or drop", OVER: "over the window"}
 """What stands below a chart."""
@@ -118,7 +120,7 @@ def chart(saw: Sawtooth, scale: Scale, height: int, cursor: int = -1) -> list[li
         canvas.column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in here else BAD if over else BODY)
     _trace(canvas, saw, scale, rows)
     for value, name in _rules(saw, scale):
-        _rule(canvas, tops, _line_of(value, scale, rows), in_short(value), name)
+        _rule(canvas, tops, line_of(value, scale, rows), in_short(value), name)
     for x in here[:1]:
         for y in range(tops[x]):
             if canvas.glyph(GUTTER + x, y) in BEHIND:
@@ -131,15 +133,20 @@ def chart(saw: Sawtooth, scale: Scale, height: int, cursor: int = -1) -> list[li
     return canvas.lines()
 
 
-def _line_of(value: int, scale: Scale, rows: int) -> int:
+def line_of(value: int, scale: Scale, rows: int) -> int:
     """The line that a size is on."""
     return rows - max(-(-eighths(value, scale.most, rows) // 8), 1)
+
+
+def size_at(y: int, scale: Scale, rows: int) -> int:
+    """The size in tokens that is in the middle of a line; beyond the chart, at its ends."""
+    return round(min(max((rows - y - 0.5) / rows, 0), 1) * scale.most)
 
 
 def _rules(saw: Sawtooth, scale: Scale) -> list[tuple[int, str]]:
     """The sizes with a line of their own, the more important last."""
     window = max((saw.windows[call] for call in range(scale.first, scale.end)), default=0)
-    found = [(window, "window"), *((each, "threshold") for each in saw.thresholds)]
+    found = [(window, "window"), *((each, THRESHOLD) for each in saw.thresholds)]
     return [(value, name) for value, name in found if 0 < value <= scale.most]
 
 
@@ -150,12 +157,12 @@ def _rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) ->
     for x, glyph in enumerate(there):
         if glyph == " " or (glyph in (SHADE, TRACE) and x % 2):
             canvas.write(GUTTER + x, y, RULE, MUTED)
-    canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == "threshold" else MUTED)
-    words = f" {name} "
+    canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == THRESHOLD else MUTED)
+    words = f" {name}{PULLED if name == THRESHOLD else ''} "
     places = (1, len(tops) - len(words) - 1, *range(2, len(tops) - len(words)))
     at = next((x for x in places if x >= 0 and all(free[x : x + len(words)])), None)
     if at is not None:
-        canvas.write(GUTTER + at, y, words, BOLD if name == "threshold" else MUTED)
+        canvas.write(GUTTER + at, y, words, BOLD if name == THRESHOLD else MUTED)
 
 
 def _trace(canvas: Canvas, saw: Sawtooth, scale: Scale, rows: int) -> None:
@@ -165,7 +172,7 @@ def _trace(canvas: Canvas, saw: Sawtooth, scale: Scale, rows: int) -> None:
     for x in range(scale.width):
         values = [size for call in scale.calls_at(x) if (size := saw.recorded[call])]
         if values:
-            y = _line_of(max(values), scale, rows)
+            y = line_of(max(values), scale, rows)
             if canvas.glyph(GUTTER + x, y) in (" ", SHADE):
                 canvas.write(GUTTER + x, y, TRACE, BOLD)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from textual import events, on
@@ -28,15 +28,19 @@ from context_tui.sanitize import visible
 from context_tui.tui.command_line import replay_line
 from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import percent
+from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import policy_about
 from context_tui.tui.screens.replay import options, telling
 from context_tui.tui.screens.replay.charts import Charts, charts_of
 from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
+from context_tui.tui.screens.replay.configuration import ConfigurationScreen
 from context_tui.tui.screens.replay.drawn import ChartsView, Drawn, TableView
 from context_tui.tui.screens.replay.firings import FiringsScreen
 from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
+from context_tui.tui.screens.replay.pulling import Handle, Pulling
+from context_tui.tui.screens.replay.regrets import RegretsScreen
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.footer import KeyFooter
@@ -53,8 +57,6 @@ TELLS = 0.2
 """Seconds between two words about how far a slow replay is."""
 ABOUT, MOST_BELOW = 2, 12
 """Lines below the settings about the selected one; and the most that these and the table take side by side."""
-PICTURES = 1_000
-"""Numbers that are tried for the name of a picture."""
 
 Command = Callable[[], str]
 """What the inspector is to do when the screen was closed: it returns what to say."""
@@ -110,6 +112,7 @@ class ReplayScreen(Screen[Command | None]):
         self._share = 0.0
         self._fits: object = None
         self._legend: list[Run] = []
+        self._handle: tuple[Pulling, Handle] | None = None  # of the threshold that is being pulled
         self._later: list[Callable[[], object]] = []
 
     # What is seen
@@ -180,7 +183,10 @@ class ReplayScreen(Screen[Command | None]):
         self._compute()
 
     def draw_results(self) -> None:
-        """Draw what a replay changes."""
+        """Draw what a replay changes, also on the screen above that waits for it."""
+        for screen in self.app.screen_stack:
+            if isinstance(screen, RegretsScreen) and screen.is_mounted:
+                screen.take()
         self.query_one(TableView).refresh()
         self.draw_cursor()
         self._fit()
@@ -388,6 +394,32 @@ class ReplayScreen(Screen[Command | None]):
         else:
             self.draw_cursor()
 
+    @on(ChartsView.Pulled)
+    def _pulled(self, event: ChartsView.Pulled) -> None:
+        """Set the parameter that puts the threshold where it was pulled."""
+        if event.begins:
+            if event.line.number != self.comparison.selected:
+                self.comparison.select(event.line.number)
+                self.draw()
+            self._take_hold(event.line.tokens)
+        if self._handle is not None and event.line.number == self.comparison.selected:
+            pulling, handle = self._handle
+            value = pulling.value_at(handle, event.tokens)
+            rows = self.query_one(SettingRows)
+            rows.choose(next((n for n, each in enumerate(rows.controls) if each.name == handle.control.name), rows.row))
+            if value != rows.values[handle.control.name]:
+                self._set(handle.control.name, value)
+
+    def _take_hold(self, tokens: int) -> None:
+        """Find what the threshold at a size is set by."""
+        lane, rows = self.comparison.lane, self.query_one(SettingRows)
+        controls = [each for each in rows.controls if each.owner != options.OWNER]
+        pulling = Pulling(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
+        handle = pulling.handle(tokens)
+        self._handle = (pulling, handle) if handle else None
+        if handle is None:
+            self.say(f"No parameter of {lane.policy} sets this threshold")
+
     # Policies and their settings
 
     def action_select(self, step: int) -> None:
@@ -463,7 +495,20 @@ class ReplayScreen(Screen[Command | None]):
 
     def action_table(self) -> None:
         """Show all firings as text."""
-        self.app.push_screen(FiringsScreen(self.comparison))
+        self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._leave_with)
+
+    def action_regrets(self) -> None:
+        """Show what the selected policy dropped beside where it was used later."""
+        self.app.push_screen(RegretsScreen(self.controller, self.comparison), self._leave_with)
+
+    def action_configuration(self) -> None:
+        """Show the settings as the configuration of the agent that the selected policy belongs to."""
+        self.app.push_screen(ConfigurationScreen(self.comparison.lane))
+
+    def _leave_with(self, command: Command | None) -> None:
+        """Close with what was chosen on a screen above this one."""
+        if command is not None:
+            self.dismiss(command)
 
     def action_copy(self) -> None:
         """Copy the command that replays the same."""
@@ -475,7 +520,7 @@ class ReplayScreen(Screen[Command | None]):
         name = PurePath(self.comparison.session.info.path).stem or "session"
         picture = self.app.export_screenshot(title=visible(f"{name}: along the run"))
         try:
-            path = _saved(picture, f"{name}-replay")
+            path = saved(picture, f"{name}-replay", "svg")
         except OSError as error:
             self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:
@@ -501,20 +546,3 @@ class ReplayScreen(Screen[Command | None]):
 def _all() -> dict[str, Any]:
     """The policies that can be replayed."""
     return {name: policy for name, policy in POLICIES.items() if policy.phases}
-
-
-def _saved(text: str, name: str) -> Path:
-    """Write a new file in the working directory, whose name is not taken.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    names: Iterable[str] = (f"{name}.svg", *(f"{name}-{number}.svg" for number in range(2, PICTURES)))
-    for each in names:
-        try:
-            with Path(each).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            continue
-        return Path(each)
-    raise FileExistsError(f"{name}.svg and {PICTURES} more are taken")

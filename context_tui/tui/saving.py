@@ -1,0 +1,26 @@
+"""Small files that are saved from the screen into the working directory, under names that are not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+MOST = 1_000
+"""Numbers that are tried for a name."""
+
+
+def saved(text: str, name: str, suffix: str) -> Path:
+    """Write *text* to a new file: ``NAME.SUFFIX``, or with a number behind the name.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    names: Iterable[str] = (f"{name}.{suffix}", *(f"{name}-{number}.{suffix}" for number in range(2, MOST)))
+    for each in names:
+        try:
+            with Path(each).open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return Path(each)
+    raise FileExistsError(f"{name}.{suffix} and {MOST} more are taken")

@@ -1,0 +1,120 @@
+"""A policy's settings as the native configuration of the agent it belongs to: which file, which key, which value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.errors import PlanError
+from context_tui.policies.native import Native, native
+from context_tui.policies.registry import POLICIES
+from context_tui.replay.words import policy_label
+from context_tui.sanitize import visible
+from context_tui.session.window import Window
+from context_tui.tui.parts import Part
+from context_tui.tui.saving import saved
+from context_tui.tui.screens.replay.comparison import Lane
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+AS_OF = "As of November 2026, by documentation, source and reports of users. Nothing is changed by showing it."
+
+
+def configurations(lane: Lane) -> list[tuple[str, Native | None]]:
+    """A policy, or the policies that it runs, each with what its agent is to be told; None where that is not known.
+
+    Raises:
+        PlanError: its settings make no sense.
+    """
+    policy, params = POLICIES[lane.policy], lane.params
+    window = lane.view.session.window.tokens
+    own = native(lane.policy, params, window)
+    steps = policy.steps(params) if own is None else []
+    if policy.nests and steps:
+        return [(policy_label(each.name, of), native(each.name, of, window)) for each, of in steps]
+    return [(lane.label, own)]
+
+
+def parts(lane: Lane) -> Iterator[Part]:
+    """The configuration as it is read."""
+    window = lane.view.session.window
+    try:
+        found = configurations(lane)
+    except PlanError as error:
+        yield Part(str(error), "text")
+        return
+    for label, own in found:
+        yield Part(label, "heading")
+        yield from _told(own, window)
+        yield Part("")
+    yield Part(AS_OF, "muted")
+
+
+def _told(own: Native | None, window: Window) -> Iterator[Part]:
+    if own is None:
+        yield Part("no agent's own configuration is known for this policy; y on the screen before copies a command")
+        return
+    if not own.settings:
+        yield Part("nothing can be set: these are constants of the agent's source")
+    else:
+        yield Part(f"for a window of {window.tokens:,} tokens ({window.source})", "muted")
+    file = ""
+    for each in own.settings:
+        if each.file != file:
+            file = each.file
+            yield Part(file)
+        yield Part(f"{each.key} = {each.value}", "text", (), "  ", "    ")
+        if each.note:
+            yield Part(each.note, "muted", (), "    note: ", "    ")
+    if own.fixed:
+        yield Part(f"no setting of the agent: {', '.join(own.fixed)}", "muted")
+
+
+def text(lane: Lane) -> str:
+    """The same to be copied or saved: notes and what is no setting are comments."""
+    lines: list[str] = []
+    for part in parts(lane):
+        plain = part.look in ("text", "heading") and not part.mark
+        words = part.text if part.mark.strip() == "" else f"note: {part.text}"
+        lines.append("" if not words else words if part.mark == "  " else f"# {words}" if plain else f"#   {words}")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+class ConfigurationScreen(ModalScreen[None]):
+    """The configuration, to read, to copy and to save."""
+
+    CSS_PATH = "firings.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,c", "dismiss", "close", key_display="esc", id="configuration-close", tooltip="Back"),
+        Binding("y", "copy", "copy", id="configuration-copy", tooltip="Copy it as text"),
+        Binding("s", "save", "save", id="configuration-save", tooltip="Save it as a new file in the working directory"),
+    ]
+
+    def __init__(self, lane: Lane) -> None:
+        super().__init__()
+        self._lane = lane
+
+    def compose(self) -> ComposeResult:
+        """A title and the configuration."""
+        yield Label("Configuration of the agent", id="firings-title", markup=False)
+        yield ReadingPane(parts(self._lane), id="firings-list")
+        yield KeyFooter()
+
+    def action_copy(self) -> None:
+        """Copy the text."""
+        self.app.copy_to_clipboard(text(self._lane))
+
+    def action_save(self) -> None:
+        """Save the text under a name that is not taken."""
+        self.app.clear_notifications()
+        try:
+            said, warn = f"Saved {saved(text(self._lane), f'{self._lane.policy}-configuration', 'txt')}", False
+        except OSError as error:
+            said, warn = f"It cannot be written: {error.strerror or error}", True
+        severity = "warning" if warn else "information"
+        self.notify(visible(said), severity=severity, markup=False, timeout=4)  # type: ignore[arg-type]

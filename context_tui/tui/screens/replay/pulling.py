@@ -1,0 +1,132 @@
+"""The threshold line of a chart as a handle: which parameter sets it, and which value puts it nearest to a size. Pure.
+
+Nothing is known here of how a policy computes its threshold: the parameter is found by trying other values of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from context_tui.errors import PlanError
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import Parameter, params_for, value_of
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.scales import Number
+
+ROUND = 1_000
+"""Tokens between the values that a line is pulled to."""
+_UNITS = ("tokens", "of window", "%")
+
+
+class Handle(NamedTuple):
+    """The parameter by which a line is pulled, and the step of the policy whose threshold it is."""
+
+    control: Parameter
+    step: int
+
+
+class _Reach(NamedTuple):
+    """In how many directions a parameter moves a threshold, whether it is set at all, and whether it is a share."""
+
+    moves: int
+    is_set: bool
+    is_share: bool
+
+
+def limits(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
+    """By step of a policy, the size in tokens at which it acts; None where it goes by something else."""
+    try:
+        triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
+    except PlanError:
+        return []
+    return [each.threshold if each.unit == "tokens" else None for each in triggers]
+
+
+class Pulling:
+    """A policy at its settings, whose lines can be pulled.
+
+    Args:
+        values: what is set, as the policy's keywords; ``controls`` are all that can be set.
+        state: what its runtime knows; thresholds are computed for it.
+    """
+
+    def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
+        self._policy, self._values, self._state = policy, values, state
+        self._controls = [each for each in controls if each.scale and each.unit in _UNITS]
+        self._params = params_for(policy, values)
+
+    def handle(self, threshold: int) -> Handle | None:
+        """What pulls the line at a size; None where no parameter does."""
+        now = limits(self._policy, self._params, self._state)
+        known = [(abs(limit - threshold), step) for step, limit in enumerate(now) if limit is not None]
+        if not known:
+            return None
+        step = min(known)[1]
+        found = [(self._reaches(each, step), each) for each in self._controls]
+        best = max(found, key=lambda pair: pair[0], default=None)
+        return Handle(best[1], step) if best and best[0].moves else None
+
+    def value_at(self, handle: Handle, tokens: int) -> Number:
+        """The value that puts the line nearest to a size: a round one, within the bounds of the parameter."""
+        scale = handle.control.scale
+        if scale is None:
+            raise ValueError(f"{handle.control.name} is no number")
+        grain: Number = ROUND if handle.control.unit == "tokens" else scale.step
+        first = -(-scale.low // grain)
+        count = max(int(scale.high // grain - first), 0)
+
+        def limit_at(place: int) -> int:
+            value = scale.clamp(round((first + place) * grain, 2))
+            return self._limit(handle.control, value, handle.step)
+
+        rises = limit_at(count) >= limit_at(0)
+        place = _first(lambda at: limit_at(at) >= tokens if rises else limit_at(at) <= tokens, count)
+        near = (each for each in (place - 1, place) if 0 <= each <= count)
+        best = min(near, key=lambda at: abs(limit_at(at) - tokens))
+        return scale.clamp(round((first + best) * grain, 2))
+
+    def _reaches(self, control: Parameter, step: int) -> _Reach:
+        """How well a parameter moves a threshold."""
+        value = value_of(self._policy, self._params, control.name)
+        now = self._limit(control, value, step)
+        moved = sum(self._limit(control, other, step) not in (now, -1) for other in self._around(control, value))
+        return _Reach(moved, value is not None, control.unit != "tokens")
+
+    @staticmethod
+    def _around(control: Parameter, value: Number | None) -> Iterator[Number]:
+        shown, scale = control.shown(value), control.scale
+        if scale is not None:
+            for way in (-1, 1):
+                yield scale.next(scale.low if shown is None else shown, way)
+
+    def _limit(self, control: Parameter, value: Number | None, step: int) -> int:
+        """The threshold of a step with another value; -1 where there is none."""
+        try:
+            params = params_for(self._policy, _with(self._policy, self._values, control, value))
+        except PlanError:
+            return -1
+        found = limits(self._policy, params, self._state)
+        limit = found[step] if step < len(found) else None
+        return -1 if limit is None else limit
+
+
+def _with(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
+    """Keywords with one of them changed; one of a policy that *policy* runs stands among those of that one."""
+    if not control.owner:
+        return {**values, control.label: value}
+    nested = {**values.get(policy.nests, {})}
+    nested[control.owner] = {**nested.get(control.owner, {}), control.label: value}
+    return {**values, policy.nests: nested}
+
+
+def _first(holds: Callable[[int], bool], count: int) -> int:
+    """The first of 0 to *count* for which something holds that goes on to hold; *count* + 1 where there is none."""
+    low, high = 0, count + 1
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

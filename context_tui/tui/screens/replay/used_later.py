@@ -1,0 +1,226 @@
+"""The regrets of a policy as they are read: which there are, the two sides of each, and the bound beside them. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from context_tui.lab import Study
+from context_tui.regret.calls import PATH_KEYS, command_of
+from context_tui.regret.cases import Case
+from context_tui.replay.result import NEVER, Firing
+from context_tui.session.facts import Kind
+from context_tui.tokens.estimators import bytes4
+from context_tui.tui.finding import find
+from context_tui.tui.numbers import percent
+from context_tui.tui.search import searchable
+from context_tui.tui.text import line, plural
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, WARN, Run, cells, on, pad, safe, short, short_words
+
+TIERS = {
+    "re-fetch": "fetched again, a lower bound: the recorded agent still had the content",
+    "edit": "its text was edited, and stood nowhere else in the policy's context",
+    "reference": "it was referred to, and stood nowhere else in the policy's context",
+}
+"""What the later use is, by tier."""
+WIDE_SIDE = 70
+"""Cells from which on there is room for whole words above a side."""
+LEAST_CALL = 4
+"""Characters of an argument from which on it can be looked for in a call."""
+
+
+class Side(NamedTuple):
+    """One side of a case: a place of the session, the row of its block, the message before which the inspector is to
+    plan there, and its estimated tokens (``bytes/4``).
+    """
+
+    location: Location
+    row: int
+    at: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Some cases of a study, by their numbers: those of a firing, or all. ``firing_of`` is the firing of each case."""
+
+    study: Study
+    numbers: Sequence[int]
+    firing_of: Mapping[int, int]
+
+    @property
+    def cases(self) -> list[Case]:
+        """The cases."""
+        return [self.study.regret.cases[number] for number in self.numbers]
+
+    def firing(self, at: int) -> tuple[int, Firing]:
+        """The number, and the firing, that dropped what the case in this place is about."""
+        number = self.firing_of[self.numbers[at]]
+        return number, self.study.replay.firings[number]
+
+
+def shown(study: Study, call: int | None = None) -> Shown:
+    """All cases of a study, those of the later firings last; or those of the firings at a call."""
+    by_firing = study.by_firing()
+    firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
+    firings = study.replay.firings
+    chosen = [number for number, each in enumerate(firings) if call is None or each.call == call]
+    return Shown(study, [case for number in chosen for case in by_firing[number]], firing_of)
+
+
+# The two sides
+
+
+def dropped_side(found: Shown, at: int) -> Side:
+    """Where the dropped block stands."""
+    case, facts = found.cases[at], found.study.replay.session.facts
+    return Side(_location(found, case.row), case.row, found.firing(at)[1].decided, bytes4(facts, case.row))
+
+
+def used_side(found: Shown, at: int) -> Side:
+    """Where it is used later."""
+    case, facts = found.cases[at], found.study.replay.session.facts
+    row = list(facts.blocks_of(case.later))[case.later_block]
+    return Side(_location(found, row), row, case.later, bytes4(facts, row))
+
+
+def _location(found: Shown, row: int) -> Location:
+    """The row of the timeline that shows a block: a result has its own, anything else that of its message."""
+    facts = found.study.replay.session.facts
+    return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
+
+
+def evidence_in(case: Case, block: Mapping[str, Any], *, used: bool) -> str:
+    """What is to be looked for in one of the two blocks: what was used; in a call that fetches again, what it asks for.
+
+    Empty where the block does not hold it, as one that cannot be read any more.
+    """
+    if used and case.tier == "re-fetch":
+        return _asked(block)
+    text = searchable(dict(block))
+    forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
+    return case.needle if any(find(text, form) >= 0 for form in forms) else ""
+
+
+def _asked(block: Mapping[str, Any]) -> str:
+    """The argument of a call that says what it fetches: a command's first line, a path, else the longest text."""
+    arguments = block.get("input")
+    if not isinstance(arguments, Mapping):
+        return ""
+    command = command_of(arguments)
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    path = next((text for key in PATH_KEYS if isinstance(text := arguments.get(key), str) and text), "")
+    asked = command.strip() or path or max(texts, key=len, default="")
+    first = asked.strip().partition("\n")[0]
+    return first if len(first) >= LEAST_CALL else ""
+
+
+# Words
+
+
+def summary(found: Shown, width: int) -> list[Run]:
+    """How much of what the policy dropped was used later."""
+    told = found.study.regret
+    share = f" ({percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
+    blocks = f"{told.used_later:,} of {plural(told.dropped, 'dropped block')} used later"
+    tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
+    forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
+    text = next((form for form in forms if len(form) <= width), forms[-1])
+    return [(short_words(text, width), BOLD)]
+
+
+def bound_words(found: Shown, call: int, width: int) -> list[Run]:
+    """How much could have been dropped at a call with no regret, and how much was; tokens by ``bytes/4``."""
+    study = found.study
+    if not 0 <= call < len(study.bound.everything.most):
+        return []
+    share, replay = study.bound.everything, study.replay
+    message = replay.calls[call].message
+    regretted = sum(
+        case.tokens
+        for case in study.regret.cases
+        if case.dropped <= message < replay.recorded_gone.get(case.row, NEVER)
+    )
+    most, dropped = share.most[call], share.dropped[call]
+    forms = (
+        f"at #{message:,}, at most {most:,} tokens could have been dropped with no regret; "
+        f"this policy had dropped {dropped:,}, {regretted:,} of them used later",
+        f"at #{message:,}, at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
+        f"at most {most:,} with no regret; dropped {dropped:,}, {regretted:,} used",
+    )
+    return [(next((form for form in forms if len(form) <= width), forms[-1]), MUTED)]
+
+
+def table(found: Shown, selected: int, width: int, height: int) -> list[list[Run]]:
+    """The cases in *height* lines, the first of them a head, so that the selected one is in sight."""
+    cases = found.cases
+    rows = [
+        (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
+        for case in cases
+    ]
+    heads = ("tier", "block", "tokens", "dropped at", "used at")
+    sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
+    left = "  " + heads[0].ljust(sizes[0])
+    lines = [[(f"{left}{_right(heads, sizes)}  evidence", MUTED)]]
+    first = first_row(len(cases), selected, height)
+    for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
+        if not first <= number < first + max(height - 1, 0):
+            continue
+        here = number == selected
+        runs: list[Run] = [
+            ("▸ " if here else "  ", f"{BOLD} {HUE}"),
+            (row[0].ljust(sizes[0]), WARN),
+            (_right(row, sizes), BOLD if here else ""),
+        ]
+        runs.append((f"  {short(line(case.evidence), max(width - cells(runs) - 2, 4))}", BOLD if here else MUTED))
+        runs = pad(runs, width)
+        lines.append(on(runs) if here else runs)
+    return lines
+
+
+def _right(texts: Sequence[str], sizes: Sequence[int]) -> str:
+    """All but the first, in columns."""
+    return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
+
+
+def first_row(count: int, selected: int, height: int) -> int:
+    """The first case that a table of *height* lines shows."""
+    return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
+
+
+def evidence(found: Shown, at: int, width: int) -> list[list[Run]]:
+    """The case in words: what dropped it, how much later it was used and how, and the line that shows it."""
+    case, (_, firing) = found.cases[at], found.firing(at)
+    study = found.study
+    calls = [call.message for call in study.replay.calls]
+    later = sum(firing.message <= message <= case.later for message in calls) - 1
+    when = "at once" if later <= 0 else f"{plural(later, 'call')} later"
+    told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
+    forms = (f"{told}; {TIERS[case.tier]}", f"{told}; {TIERS[case.tier].partition(',')[0]}", told)
+    return [
+        [(next((form for form in forms if len(form) <= width), short_words(told, width)), WARN)],
+        [("evidence ", MUTED), (short(safe(line(case.evidence)), max(width - 9, 4)), BOLD)],
+    ]
+
+
+def side_title(found: Shown, at: int, preview: str, width: int, *, used: bool) -> str:
+    """What stands above one of the two sides."""
+    case, (number, firing) = found.cases[at], found.firing(at)
+    side = (used_side if used else dropped_side)(found, at)
+    block = f"#{side.location.message:,}, est. {plural(side.tokens, 'token')}: {line(preview)}"
+    when = "used later" if used else f"dropped by firing {number + 1:,} before #{firing.message:,}"
+    short_when = "used" if used else f"dropped at #{case.dropped:,}"
+    return short(f"{when}: {block}" if width >= WIDE_SIDE else f"{short_when}: {block}", max(width, 8))
+
+
+def nothing(found: Shown, call: int | None) -> str:
+    """What is said where there is no case."""
+    told = found.study.regret
+    if not told.dropped:
+        return "This policy drops nothing along this recording, so nothing was used later"
+    if call is not None and told.cases:
+        return f"Nothing that went here was used later; f shows {plural(len(told.cases), 'case')} of other firings"
+    return f"Nothing that it dropped was used later ({plural(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"

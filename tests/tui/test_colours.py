@@ -71,6 +71,8 @@ STEPS = [
     Step("along the run", ESCAPE + "l", "as recorded", "Factors are"),
     Step("along the run, settings", TAB + RIGHT, "as recorded"),
     Step("list of firings", "t", "Firings along the run", "as recorded"),
+    Step("used later", ESCAPE + "u", "Used later", "Firings along the run"),
+    Step("the agent's configuration", ESCAPE + "c", "Configuration of the agent", "Used later"),
     Step("window", ESCAPE + "qw", "Context window in tokens"),
     Step("wrong window", "x", "is not a number"),
     Step("palette", ESCAPE + PALETTE, "Export", "Context window in"),

@@ -6,6 +6,7 @@ Nothing is known here of how a policy computes its threshold: the parameter is f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
@@ -16,6 +17,8 @@ from context_tui.policies.scales import Number
 
 ROUND = 1_000
 """Tokens between the values that a line is pulled to."""
+NEAR = 1e-6
+"""How far from whole a number of steps may be, as hundredths are not exact."""
 _UNITS = ("tokens", "of window", "%")
 
 
@@ -73,8 +76,8 @@ class Pulling:
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")
         grain: Number = ROUND if handle.control.unit == "tokens" else scale.step
-        first = -(-scale.low // grain)
-        count = max(int(scale.high // grain - first), 0)
+        first = ceil(scale.low / grain - NEAR)
+        count = max(floor(scale.high / grain + NEAR) - first, 0)
 
         def limit_at(place: int) -> int:
             value = scale.clamp(round((first + place) * grain, 2))

@@ -83,7 +83,8 @@ class RegretsScreen(Screen[Command | None]):
         Binding("f", "scope", "this firing/all", id="regrets-scope", tooltip="Cases of this firing, or of all"),
         Binding("enter", "inspect", "inspect", key_display="enter", id="regrets-inspect", tooltip="Go to that message"),
         Binding("v", "raw", "raw", id="regrets-raw", tooltip="As it was written, or rendered"),
-        Binding("escape,q,u", "dismiss", "back", key_display="esc", id="regrets-close", tooltip="Back"),
+        Binding("escape", "dismiss", "back", key_display="esc", id="regrets-close", tooltip="Back"),
+        Binding("q,u", "dismiss", "Back", show=False, id="regrets-leave", tooltip="Back"),
     ]
 
     def __init__(self, controller: Controller, comparison: Comparison, *, everywhere: bool = False) -> None:
@@ -111,8 +112,8 @@ class RegretsScreen(Screen[Command | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show what is known by now."""
-        self.take()
+        """Show what is known by now, once there are lines to show it in."""
+        self.call_after_refresh(self.take)
 
     def take(self) -> None:
         """Show the regrets as soon as they are known, and do what was pressed before."""
@@ -147,13 +148,27 @@ class RegretsScreen(Screen[Command | None]):
 
     @property
     def _lines(self) -> int:
-        """Lines of the list with its head: those it needs, as far as the two sides leave room."""
+        """Lines of the list with border and head: those it needs, as far as the two sides leave room."""
         count = len(self.found.numbers) if self.found else 0
-        return min(count, max(self.size.height // 5, 3)) + 1
+        return 2 + min(count, max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
-        """The list takes as many lines as there is room for."""
+        """The list takes as many lines as there is room for; the evidence stays in sight."""
         self.query_one("#regrets-list").styles.height = self._lines
+        self.call_after_refresh(self._seek_again)
+
+    def _seek_again(self) -> None:
+        """Scroll both sides to the evidence: in another width it is on another line, on a hidden side on none."""
+        for detail in self.query(Detail):
+            needle, detail.needle = detail.needle, ""
+            detail.seek(needle)
+
+    def _turn_to(self, side: str) -> None:
+        """Go to one of the two sides."""
+        self.side = side
+        self.set_class(side == "used", "-used")
+        if not self.query_one(f"#regrets-{side}").size:
+            self.call_after_refresh(self._seek_again)
 
     def _head(self, width: int, _: int) -> list[list[Run]]:
         label = short_words(self.comparison.lane.label, max(width - 30, 12))
@@ -177,7 +192,7 @@ class RegretsScreen(Screen[Command | None]):
         if found is None:
             return []
         if not found.numbers:
-            return [[(short_words(used_later.nothing(found, self.call), width), MUTED)]]
+            return [[(short_words(used_later.nothing(found), width), MUTED)]]
         return used_later.table(found, self.at, width, height)
 
     def _evidence(self, width: int, _: int) -> list[list[Run]]:
@@ -192,7 +207,7 @@ class RegretsScreen(Screen[Command | None]):
         word = kind_word(session.facts, *side.location)
         large = reader.huge(message) and not reader.at_hand(message)
         preview = "" if large else reader.preview(*side.location)
-        title = used_later.side_title(found, self.at, f"{word} {preview}", detail.size.width - 2, used=used)
+        title = used_later.side_title(found, self.at, f"{word} {preview}", used=used)
         if large:
             detail.wait(Content(title), "reading the message…")
             start_work(self, f"read-{name}", "read a large message", partial(self._read_large, message))
@@ -245,8 +260,7 @@ class RegretsScreen(Screen[Command | None]):
             return
         listed = self.query_one(CaseList).has_focus
         other = "used" if self.side == "dropped" and not listed else "dropped"
-        self.side = other if not step else "dropped" if step < 0 else "used"
-        self.set_class(self.side == "used", "-used")
+        self._turn_to(other if not step else "dropped" if step < 0 else "used")
         self.query_one(f"#regrets-{self.side}").focus()
 
     def action_cases(self) -> None:
@@ -257,8 +271,7 @@ class RegretsScreen(Screen[Command | None]):
         """The side that has the keys is the one that enter is about."""
         widget: Widget = event.widget
         if widget.id in ("regrets-dropped", "regrets-used"):
-            self.side = widget.id.removeprefix("regrets-")
-            self.set_class(self.side == "used", "-used")
+            self._turn_to(widget.id.removeprefix("regrets-"))
 
     def action_scope(self) -> None:
         """Show the cases of the firing under the cursor, or those of all; the selected case stays where it can."""

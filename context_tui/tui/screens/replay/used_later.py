@@ -26,8 +26,6 @@ TIERS = {
     "reference": "it was referred to, and stood nowhere else in the policy's context",
 }
 """What the later use is, by tier."""
-WIDE_SIDE = 70
-"""Cells from which on there is room for whole words above a side."""
 LEAST_CALL = 4
 """Characters of an argument from which on it can be looked for in a call."""
 
@@ -206,21 +204,16 @@ def evidence(found: Shown, at: int, width: int) -> list[list[Run]]:
     ]
 
 
-def side_title(found: Shown, at: int, preview: str, width: int, *, used: bool) -> str:
-    """What stands above one of the two sides."""
-    case, (number, firing) = found.cases[at], found.firing(at)
+def side_title(found: Shown, at: int, preview: str, *, used: bool) -> str:
+    """What stands above one of the two sides, the more important first."""
     side = (used_side if used else dropped_side)(found, at)
-    block = f"#{side.location.message:,}, est. {plural(side.tokens, 'token')}: {line(preview)}"
-    when = "used later" if used else f"dropped by firing {number + 1:,} before #{firing.message:,}"
-    short_when = "used" if used else f"dropped at #{case.dropped:,}"
-    return short(f"{when}: {block}" if width >= WIDE_SIDE else f"{short_when}: {block}", max(width, 8))
+    when = "used later" if used else f"dropped at #{found.cases[at].dropped:,}"
+    return f"{when}: #{side.location.message:,}, est. {plural(side.tokens, 'token')}: {line(preview)}"
 
 
-def nothing(found: Shown, call: int | None) -> str:
+def nothing(found: Shown) -> str:
     """What is said where there is no case."""
     told = found.study.regret
     if not told.dropped:
-        return "This policy drops nothing along this recording, so nothing was used later"
-    if call is not None and told.cases:
-        return f"Nothing that went here was used later; f shows {plural(len(told.cases), 'case')} of other firings"
+        return "It drops nothing along this recording, so nothing was used later"
     return f"Nothing that it dropped was used later ({plural(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"

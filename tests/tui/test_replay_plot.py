@@ -80,7 +80,7 @@ def test_window_and_threshold_are_lines_with_their_numbers() -> None:
     scale = scale_of([SAW], 60 + GUTTER, range(10))
     lines = ["".join(text for text, _ in line) for line in chart(SAW, scale, 12)]
     assert any(line.startswith("   100 ┈ window ┈") for line in lines)
-    assert any(line.startswith("    60 ┈ threshold ┈") for line in lines)
+    assert any(line.startswith("    60↕┈ threshold ┈") for line in lines)
     assert lines[-2].startswith("     0 █")
 
 

@@ -81,7 +81,7 @@ class FiringsScreen(ModalScreen[Command | None]):
         Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),
         Binding("n", "jump(1)", "next policy", id="firings-next", tooltip="Next policy"),
         Binding("p,N", "jump(-1)", "previous", id="firings-previous", tooltip="Previous policy"),
-        Binding("u", "regrets", "used later", id="firings-regrets", tooltip="What was dropped beside its later use"),
+        Binding("u", "regrets", "regrets", id="firings-regrets", tooltip="What was dropped beside its later use"),
     ]
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:

@@ -18,6 +18,9 @@ NOTES = (
     "▲ the policy fires, │ a recorded compaction, ▾ results cleared or the recorded size fell, ! over the window.",
     "Sizes under a policy are the recorded ones less what it took out, by calibrated size; a session without recorded "
     "sizes has estimates. A threshold is what the runtime holds its own count against.",
+    "A threshold (↕) is pulled up and down with the mouse, which sets the parameter behind it; anywhere else the "
+    "mouse moves the cursor. Below the settings of the policy are those of every replay: recorded compactions, and how "
+    "large summaries are and how late.",
     "The selected policy and its settings go back to the inspector with you; q leaves the inspector as it was.",
 )
 """What help says above the keys."""
@@ -58,9 +61,9 @@ _SHOWN = [
     _key("minus", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "−+"),
     _key("plus", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
     _key("a", "add", "add", "add", "Compare one more policy; the same one again begins with its settings", "a"),
-    _key("r", "recorded", "recorded", "recorded", "Keep recorded compactions, or undo them", "r"),
+    _key("u", "regrets", "regrets", "regrets", "Show what was dropped beside where it was used later", "u"),
     _key("t", "table", "table", "table", "Show all firings as text", "t"),
-    _key("u", "regrets", "used later", "regrets", "Show what was dropped beside where it was used later", "u"),
+    _key("r", "recorded", "recorded", "recorded", "Keep recorded compactions, or undo them", "r"),
 ]
 _OTHERS = [
     _key("tab", "app.focus_next", "pane", "pane", "Go to the parameters, or back to the chart", "tab"),

@@ -21,8 +21,8 @@ LEAST = 3
 SHADE, RULE, TRACE = "░", "┈", "·"
 BEHIND = frozenset((" ", SHADE, RULE, TRACE))
 """What the cursor stands before; letters are not broken by it."""
-THRESHOLD, PULLED = "threshold", " ↕"
-"""The name of a line that can be pulled, and the sign of that."""
+THRESHOLD, PULLED = "threshold", "↕"
+"""The name of a line that can be pulled, and the sign of that, behind its size."""
 FIRES, BEGINS, FALLS, OVER = "▲", "│", "▾", "!"
 SIGNS = {FIRES: "fires", BEGINS: "recorded compaction", FALLS: "recorded clearing or drop", OVER: "over the window"}
 """What stands below a chart."""
@@ -158,7 +158,9 @@ def _rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) ->
         if glyph == " " or (glyph in (SHADE, TRACE) and x % 2):
             canvas.write(GUTTER + x, y, RULE, MUTED)
     canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == THRESHOLD else MUTED)
-    words = f" {name}{PULLED if name == THRESHOLD else ''} "
+    if name == THRESHOLD:
+        canvas.write(GUTTER - 1, y, PULLED, BOLD)
+    words = f" {name} "
     places = (1, len(tops) - len(words) - 1, *range(2, len(tops) - len(words)))
     at = next((x for x in places if x >= 0 and all(free[x : x + len(words)])), None)
     if at is not None:

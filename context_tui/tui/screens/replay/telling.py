@@ -242,7 +242,7 @@ def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]
         text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {line(case.evidence)}"
         yield [("  used later ", WARN), (short(text, width - 13), "")]
     if len(cases) > REGRETS:
-        yield [(f"  … {plural(len(cases) - REGRETS, 'more regret')}; t lists them", MUTED)]
+        yield [(f"  … {plural(len(cases) - REGRETS, 'more regret')}; u shows them", MUTED)]
 
 
 def _pays(cost: FiringPrice) -> str:
@@ -364,6 +364,7 @@ COLUMNS = (
 )
 """The numbers of the table, in order; the last is how many calls are over the window."""
 WITHOUT = {"keep": "as recorded", "ignore": "recorded compactions undone"}
+IN_SHORT = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
 def table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
@@ -393,7 +394,9 @@ def table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
         line_ = pad(runs, width)
         lines.append(on(line_) if here else line_)
     more = len(lanes) - room
-    words = WITHOUT[comparison.recorded] + (f", {more} more ↑↓" if more > 0 else "")
+    words = WITHOUT[comparison.recorded]
+    words = words if len(words) + 2 < name else IN_SHORT[comparison.recorded]
+    words += f", {more} more ↑↓" if more > 0 else ""
     lines.append(pad([(short(f"  {words}", name - 1).ljust(name), MUTED), *_cells(last, widths, MUTED)], width))
     return lines[:height]
 

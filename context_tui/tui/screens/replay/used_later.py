@@ -147,6 +147,7 @@ def bound_words(found: Shown, call: int, width: int) -> list[Run]:
         f"at #{message:,}, at most {most:,} tokens could have been dropped with no regret; "
         f"this policy had dropped {dropped:,}, {regretted:,} of them used later",
         f"at #{message:,}, at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
+        f"at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
         f"at most {most:,} with no regret; dropped {dropped:,}, {regretted:,} used",
     )
     return [(next((form for form in forms if len(form) <= width), forms[-1]), MUTED)]

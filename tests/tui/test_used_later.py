@@ -117,6 +117,7 @@ def test_both_sides_hold_the_evidence(study: Study) -> None:
         ({"command": "cat a.py\nls"}, "cat a.py"),
         ({"command": ["bash", "-lc", "rg needle src"]}, "rg needle src"),
         ({"offset": 3, "file_path": "src/a.py"}, "src/a.py"),
+        ({"command": "view", "path": "src/a.py"}, "src/a.py"),
         ({"pattern": "needle", "a": "b"}, "needle"),
         ({"n": 1}, ""),
         ("text", ""),

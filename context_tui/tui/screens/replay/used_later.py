@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from context_tui.lab import Study
-from context_tui.regret.calls import PATH_KEYS, command_of
+from context_tui.regret.calls import command_of
 from context_tui.regret.cases import Case
+from context_tui.regret.tools import PATHS
 from context_tui.replay.result import NEVER, Firing
 from context_tui.session.facts import Kind
 from context_tui.tokens.estimators import bytes4
@@ -108,10 +109,11 @@ def _asked(block: Mapping[str, Any]) -> str:
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
         return ""
-    command = command_of(arguments)
+    command = command_of(arguments).strip()
     texts = [value for value in arguments.values() if isinstance(value, str)]
-    path = next((text for key in PATH_KEYS if isinstance(text := arguments.get(key), str) and text), "")
-    asked = command.strip() or path or max(texts, key=len, default="")
+    path = next((text for key in PATHS if isinstance(text := arguments.get(key), str) and text), "")
+    shell = " " in command or not path  # a word alone may be what an editor is to do with a file
+    asked = (command if shell else path) or max(texts, key=len, default="")
     first = asked.strip().partition("\n")[0]
     return first if len(first) >= LEAST_CALL else ""
 

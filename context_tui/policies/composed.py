@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -92,12 +93,12 @@ class Composed(BasePolicy):
     @cached_property
     def _set(self) -> Any:
         """What a rule is with other values, kept for the settings that were asked for last."""
-        return lru_cache(maxsize=64)(self._rule_with)
+        return _kept(self._rule_with)
 
     @cached_property
     def _stepped(self) -> Any:
         """The steps with their parameters, kept for the settings that were asked for last."""
-        return lru_cache(maxsize=64)(self._steps_with)
+        return _kept(self._steps_with)
 
     def _values(self, params: Params, number: int) -> dict[Path, Any]:
         """The values of one rule, by their places."""
@@ -186,6 +187,21 @@ class Composed(BasePolicy):
         limits = Limits(window, rule.trigger.limit(state) or window, known, size.bytes_per_token, size.per_message)
         does = shortening if rule.shortens else changing
         return does(self.name, rule, params, context, self.trigger(state, params), limits)
+
+
+def _kept(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """*make* with what it made of the last settings; the very last ones are known without comparing them."""
+    among = lru_cache(maxsize=64)(make)
+    last: tuple[Any, Any] = None, None
+
+    def made(params: Any) -> Any:
+        nonlocal last
+        found = last  # another thread may ask for other settings meanwhile
+        if found[0] is not params:
+            found = last = params, among(params)
+        return found[1]
+
+    return made
 
 
 def composed(spec: Spec) -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator
@@ -120,7 +120,7 @@ def select(
             chosen = chosen[: _cleared(len(chosen), keep)]
         else:
             chosen = between(chosen, 0, _cleared(len(blocks.block), keep))
-    tokens = partial(_tokens, context, of, blocks)
+    tokens = _tokens_of(context, of, blocks)
     if keep.result_tokens is not None:
         chosen = chosen[: _beyond(chosen, tokens, keep.result_tokens)]
     enough = False
@@ -172,9 +172,7 @@ def _fitting(
         chosen = [number for number in chosen if facts.tool[block[number]] not in never]
     if rule.larger_than is not None or rule.at_least is not None:
         least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
-        tokens = (
-            partial(_tokens, context, of, blocks) if of != "results" else measured(context).results.tokens.__getitem__
-        )
+        tokens = _tokens_of(context, of, blocks)
         chosen = [number for number in chosen if tokens(number) >= least]
     if rule.longer_than is not None or longer_than is not None:
         most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
@@ -202,13 +200,17 @@ def _now(context: Context, rule: Select, blocks: Blocks, found: list[int], first
     return chosen
 
 
-def _tokens(context: Context, of: Of, blocks: Blocks, number: int) -> int:
-    """Tokens of a block as it stands in the context."""
+def _tokens_of(context: Context, of: Of, blocks: Blocks) -> Callable[[int], int]:
+    """Tokens of blocks as they stand in the context, by their numbers."""
     if of == "results":
-        return measured(context).results.tokens[number]
-    row = blocks.block[number]
-    body = context.replaced.get(row)
-    return body.tokens if body else bytes4(context.facts, row)
+        return measured(context).results.tokens.__getitem__
+    facts, replaced, rows = context.facts, context.replaced, blocks.block
+
+    def tokens(number: int) -> int:
+        body = replaced.get(rows[number])
+        return body.tokens if body else bytes4(facts, rows[number])
+
+    return tokens
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:

@@ -8,8 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from context_tui.sweep.results import Sweep
     from context_tui.sweep.settings import Setting
     from context_tui.tui.controller import Controller
+    from context_tui.tui.options import Options
     from context_tui.tui.screens.replay.comparison import Comparison
     from context_tui.tui.screens.sweep.screen import SweepScreen, Take
 
@@ -51,6 +53,15 @@ def screen_beside(controller: Controller, comparison: Comparison, take: Take | N
 
     take = take or partial(_to_comparison, comparison)
     return SweepScreen(board, command=command, take=take, ascii=controller.options.ascii)
+
+
+def screen_over(made: Sweep, command: str, options: Options) -> SweepScreen:
+    """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
+    from context_tui.tui.screens.sweep.board import ASSUMED, Board
+    from context_tui.tui.screens.sweep.screen import SweepScreen
+
+    board = Board(made, command=command, window=options.window or ASSUMED)
+    return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
 
 
 def _to_inspector(controller: Controller, setting: Setting) -> str:

@@ -32,9 +32,14 @@ class Column(NamedTuple):
     told: Callable[[float, bool], str]
 
 
+def short_amount(tokens: float) -> str:
+    """Tokens in short, of millions the tenths too."""
+    return f"{tokens / 1_000_000:.1f}M" if tokens >= 9_995_000 else in_short(round(tokens))
+
+
 def amount(tokens: float, full: bool = True) -> str:
     """Tokens with a sign where they are less than none."""
-    text = f"{abs(tokens):,.0f}" if full else in_short(round(abs(tokens)))
+    text = f"{abs(tokens):,.0f}" if full else short_amount(abs(tokens))
     return f"−{text}" if tokens < 0 and text != "0" else text
 
 

@@ -273,17 +273,3 @@ def best_in_projects(board: Board) -> list[tuple[str, str, str]]:
         if each.best is not None:
             found.append((safe(name), safe(board.label(each.best)), saved_of(board, each.points[each.best].saved)))
     return found
-
-
-def row_texts(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Rows of texts in columns, the first *left* of them from their left edge."""
-    if not rows:
-        return []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) if at < left else text.rjust(width)
-            for at, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

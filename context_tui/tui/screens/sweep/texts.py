@@ -14,7 +14,7 @@ from context_tui.replay.words import LIMITS
 from context_tui.tui.parts import Part
 from context_tui.tui.screens.sweep.board import Board
 from context_tui.tui.screens.sweep.table import BEST, CURRENT, columns_of
-from context_tui.tui.screens.sweep.telling import best_in_projects, native_lines, row_texts, status, words
+from context_tui.tui.screens.sweep.telling import best_in_projects, native_lines, status, words
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -32,15 +32,8 @@ def parts(board: Board) -> Iterator[Part]:
     told = ("".join(text for text, _ in line).strip() for line in words(board, WIDE))
     yield Part("\n".join(told) + "\n")
     yield Part(f"{plural(len(board.listed), 'setting')} (* nothing beats it, > the current one), in tokens", "heading")
-    columns = columns_of(board)
-    rows = [["", "setting", *(each.head for each in columns), "beaten by"]]
     for name in board.listed:
-        whole = board.made.whole[name]
-        mark = (CURRENT if name == board.made.current else "") + (BEST if name in board.of.best else "")
-        beaten = board.standing.dominated_by.get(name, "")
-        numbers = [each.told(each.value(whole), True) for each in columns]
-        rows.append([mark, board.label(name), *numbers, board.label(beaten) if beaten else ""])
-    yield from (Part(line, "muted" if not at else "text") for at, line in enumerate(row_texts(rows, 2)))
+        yield from _setting(board, name)
     yield Part("")
     setting = board.named[board.cursor]
     yield Part(f"As the agent's own configuration: {board.cursor}", "heading")
@@ -50,11 +43,24 @@ def parts(board: Board) -> Iterator[Part]:
     yield Part("\n".join(LIMITS), "muted")
 
 
+def _setting(board: Board, name: str) -> Iterator[Part]:
+    """A setting with its numbers below it."""
+    whole, beaten = board.made.whole[name], board.standing.dominated_by.get(name)
+    mark = (CURRENT if name == board.made.current else "") + (BEST if name in board.of.best else "")
+    yield Part(f"{mark:2} {board.label(name)}")
+    numbers = [f"{each.head} {each.told(each.value(whole), True)}" for each in columns_of(board)]
+    numbers += [f"beaten by {board.label(beaten)}"] if beaten else []
+    yield Part("   " + ", ".join(numbers), "muted")
+
+
 def project_parts(board: Board) -> Iterator[Part]:
     """The best setting of each project."""
     yield Part("Best in each project: what saves most at no more regret than the current one", "heading")
-    rows = [["project", "setting", "saved"], *map(list, best_in_projects(board))]
-    yield Part("\n".join(row_texts(rows, 2)) + "\n" if len(rows) > 1 else "no project\n")
+    found = best_in_projects(board)
+    for project, setting, saved in found:
+        yield Part(project)
+        yield Part(f"   {setting}: saves {saved}", "muted")
+    yield Part("" if found else "no project\n")
 
 
 class TextScreen(ModalScreen[None]):

@@ -140,7 +140,8 @@ def _scales(canvas: Canvas, made: Scatter, cursor: str | None, told: Callable[[f
     height, width = frame.height, frame.width
     labels = {0: (told(frame.top), MUTED), height - 1: (told(frame.bottom), MUTED)}
     axis = height
-    ends = [(0, in_short(round(frame.left))), (width, in_short(round(frame.right)))]
+    used = any(each.regret for each in points.values())
+    ends = [(0, "0"), (width, in_short(round(frame.right)) if used else "nothing")]
     taken = range(0)
     if cursor is not None:
         x, y = frame.cell(points[cursor])

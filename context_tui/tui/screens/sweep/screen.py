@@ -172,7 +172,7 @@ class SweepScreen(Screen[Command | None]):
         count, room = len(board.listed), pane.room
         where = f"{self._first + 1:,}–{min(self._first + room, count):,} of {count:,}" if count > room else ""
         pane.border_title = content([(where, MUTED)], self._ascii) if where else None
-        view.border_title = content(telling.legend(board, max(view.size.width - 2, 0)), self._ascii)
+        view.border_title = content(telling.legend(board, max(view.size.width - 4, 0)), self._ascii)
 
     def _into_sight(self) -> None:
         """Move what is in sight so that the cursor is."""

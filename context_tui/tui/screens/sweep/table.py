@@ -15,6 +15,8 @@ BEST, CURRENT, BEATEN, HERE = "*", ">", "·", "◆"
 """
 NAME, SHORT_NAME, LEAST_NAME = 34, 22, 16
 """Cells for a setting before which numbers are told in short, the less important are left out, and all of these are."""
+MANY = 200
+"""Settings that are looked at for how long they are, where they are told as they are typed."""
 LEAST_VALUE, MOST_VALUE = 5, 18
 """Cells of a parameter's column."""
 
@@ -43,9 +45,15 @@ def amount(tokens: float, full: bool = True) -> str:
     return f"−{text}" if tokens < 0 and text != "0" else text
 
 
-def money(cost: float, unit: str, *, signed: bool = False, digits: int = 2) -> str:
-    """A cost in its unit: ``$1.23``, or input tokens in short; with a sign where it is less than nothing."""
-    text = f"${abs(cost):,.{digits}f}" if unit == "USD" else in_short(round(abs(cost)))
+def money(cost: float, unit: str, *, signed: bool = False, digits: int = 2, full: bool = False) -> str:
+    """A cost in its unit: ``$1.23``, or input tokens, in full or in short; with a sign where it is less than nothing.
+
+    Args:
+        signed: with a sign where it is more, too.
+        digits: behind the point.
+    """
+    tokens = f"{abs(cost):,.0f}" if full else short_amount(abs(cost))
+    text = f"${abs(cost):,.{digits}f}" if unit == "USD" else tokens
     if not any(digit in text for digit in "123456789"):
         return text
     return ("−" if cost < 0 else "+" if signed else "") + text
@@ -71,7 +79,7 @@ def columns_of(board: Board) -> list[Column]:
         "cost",
         8 if board.by == "money" else 5,
         extra_cost,
-        lambda value, full: money(value, made.unit, signed=True, digits=digits),
+        lambda value, full: money(value, made.unit, signed=True, digits=digits, full=full),
     )
     return [
         Column("saved", "saved", 7 if board.by == "money" else 9, lambda each: each.saved, amount),
@@ -122,13 +130,14 @@ def layout(board: Board, width: int) -> Layout:
     wholes = list(board.made.whole.values())
     columns = columns_of(board)
     room = width - 3  # two signs and a blank
-    wanted = _wanted(board)
+    least, wanted = _wanted(board)
+    least = max(least, LEAST_NAME)
     numbers, full = _widths(columns, wholes, True), True
-    if room - _sum(numbers) < min(max(wanted, SHORT_NAME), NAME):
+    if room - _sum(numbers) < min(wanted, max(least, NAME)):
         numbers, full = _widths(columns, wholes, False), False
-    while len(numbers) > 2 and room - _sum(numbers) < min(wanted, SHORT_NAME):
+    while len(numbers) > 2 and room - _sum(numbers) < least:
         numbers.remove(min(numbers, key=lambda each: each[0].rank))
-    left = max(room - _sum(numbers), LEAST_NAME)
+    left = max(room - _sum(numbers), least)
     name = min(left, max(wanted, LEAST_NAME))
     beaten = left - name - 2
     if beaten < LEAST_NAME:
@@ -136,22 +145,32 @@ def layout(board: Board, width: int) -> Layout:
     return Layout(name, _values(board, name), numbers, full, min(beaten, max(wanted, LEAST_NAME)))
 
 
-def _wanted(board: Board) -> int:
-    """Cells that settings need."""
+def _wanted(board: Board) -> tuple[int, int]:
+    """Cells that settings need at least, and for all of their names."""
     if board.columns:
-        return sum(min(max(len(each), LEAST_VALUE), MOST_VALUE) + 2 for each in board.columns)
-    return max((len(board.label(each.name)) for each in board.settings[:200]), default=0) + 1
+        sizes = _sizes(board)
+        return sum(least + 2 for _, least, _ in sizes), sum(most + 2 for _, _, most in sizes)
+    longest = max((len(board.label(each.name)) for each in board.settings[:MANY]), default=0) + 1
+    return min(longest, SHORT_NAME), longest
+
+
+def _sizes(board: Board) -> list[tuple[str, int, int]]:
+    """The parameters with a column, the cells of their values, and those of their names too."""
+    own = [each.params for each in board.settings if each.policy.name == board.current.policy.name]
+    found = []
+    for name in board.columns:
+        texts = {value(getattr(each, name)) for each in own}
+        least = min(max(LEAST_VALUE, *map(len, texts)), MOST_VALUE)
+        found.append((name, least, max(least, min(len(name), MOST_VALUE))))
+    return found
 
 
 def _values(board: Board, room: int) -> list[tuple[str, int]]:
     """The parameters with a column, and their cells: as wide as their names where there is room."""
-    if not board.columns:
-        return []
-    names = [len(each) for each in board.columns]
-    most = MOST_VALUE
-    while most > LEAST_VALUE and sum(min(each, most) + 2 for each in names) > room:
+    sizes, most = _sizes(board), MOST_VALUE
+    while most > LEAST_VALUE and sum(max(least, min(wide, most)) + 2 for _, least, wide in sizes) > room:
         most -= 1
-    return [(each, min(len(each), most) + 2) for each in board.columns]
+    return [(name, max(least, min(wide, most)) + 2) for name, least, wide in sizes]
 
 
 def _widths(columns: Sequence[Column], wholes: Sequence[Whole], full: bool) -> list[tuple[Column, int]]:

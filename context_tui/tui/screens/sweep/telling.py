@@ -65,8 +65,8 @@ def header(board: Board, width: int) -> list[Run]:
     what = policies[0] if len(policies) == 1 else f"{policies[0]} and {len(policies) - 1} more"
     parts: list[tuple[int, Run]] = [
         (9, (safe(name, max(12, width // 3)), BOLD)),
-        (8, ("sweep of", HUE)),
-        (7, (what, "")),
+        (8, ("sweep", HUE)),
+        (6, (what, "")),
         (5, (calls, "")),
         (4, (f"window {board.window:,}" if known else "", MUTED)),
     ]
@@ -96,6 +96,7 @@ def status(board: Board, wrong: str, running: bool, width: int) -> list[Run]:
             f"{name} saves {saved_of(board, more)} more than the current one at no more regret",
             f"{values_of(board, better)} saves {saved_of(board, more)} more at no more regret",
             f"{values_of(board, better)}: {saved_of(board, more, full=False)} more at no more regret",
+            f"{values_of(board, better)}: +{saved_of(board, more, full=False)}, no more regret",
         ]
         found = next((each for each in forms if len(head) + 2 + len(each) <= width), forms[-1])
         return spread([(9, (head, "")), (8, (found, GOOD))], [], width)
@@ -116,6 +117,7 @@ def legend(board: Board, width: int) -> list[Run]:
     runs: list[Run] = [(text, MUTED)]
     for (sign, style), name in zip(signs, words_, strict=True):
         runs += [(sign, style), (f" {name}  ", MUTED)]
+    runs[-1] = runs[-1][0].rstrip(), runs[-1][1]
     return clip(runs, width)
 
 
@@ -213,7 +215,7 @@ def _differs(board: Board, setting: Setting, width: int) -> list[Run]:
 
 
 def _signed(number: float) -> str:
-    return f"+{number:,.0f}" if number > 0 else f"−{-number:,.0f}" if number < 0 else "±0"
+    return f"+{number:,.0f}" if number > 0 else f"−{-number:,.0f}" if number < 0 else "0"
 
 
 def changes(old: Setting, new: Setting) -> list[tuple[str, object, object]]:

@@ -339,7 +339,7 @@ async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: 
         assert running.clipboard == "# defect's configuration, [turn]\nmicrocompact_ratio = 0.6"
         await pilot.press("t")
         text = drawn(running)
-        whole = found.board.made.whole[found.board.cursor]
+        whole = found.board.wholes[found.board.cursor]
         assert isinstance(running.screen, TextScreen) and f"saves {whole.saved:,}" in text
         assert "nothing sets" in text
 

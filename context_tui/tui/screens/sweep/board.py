@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import assignments, parameters_in
 from context_tui.policies.registry import POLICIES
+from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session
 from context_tui.sweep.frontier import Point, Standing
 from context_tui.sweep.measure import How, Measured
@@ -73,22 +74,28 @@ ASSUMED = 200_000
 class Findings:
     """What follows from a sweep, computed once."""
 
-    made: Sweep
+    wholes: Mapping[str, Whole]
+    standing: Standing
 
     @cached_property
     def best(self) -> frozenset[str]:
         """The settings that nothing beats, of equal ones the first."""
-        return frozenset(self.made.standing.frontier)
+        return frozenset(self.standing.frontier)
 
     @cached_property
     def priced(self) -> bool:
         """Whether costs are known of all settings."""
-        return bool(self.made.whole) and all(each.cost is not None for each in self.made.whole.values())
+        return bool(self.wholes) and all(each.cost is not None for each in self.wholes.values())
 
     @cached_property
     def used(self) -> bool:
         """Whether it was looked for what was used later, of all settings."""
-        return all(each.lost.tokens_used_later is not None for each in self.made.whole.values())
+        return all(each.lost.tokens_used_later is not None for each in self.wholes.values())
+
+    @cached_property
+    def digits(self) -> int:
+        """Digits behind the point that tell costs of this size apart."""
+        return 2 if max((abs(extra_cost(each)) for each in self.wholes.values()), default=0.0) >= 1 else 4
 
 
 class Board:
@@ -159,20 +166,25 @@ class Board:
         return [each for each in self.settings if each.name not in self.known.rows]
 
     @property
+    def wholes(self) -> Mapping[str, Whole]:
+        """What the settings that are known come to."""
+        return next(iter(self._made.values())).whole
+
+    @property
     def done(self) -> int:
         """How many settings are known."""
-        return len(self.made.whole)
+        return len(self.wholes)
 
     @property
     def of(self) -> Findings:
         """What follows from what is known."""
-        if self._of is None or self._of.made is not self.made:
-            self._of = Findings(self.made)
+        if self._of is None or self._of.standing is not self.standing:
+            self._of = Findings(self.wholes, self.standing)
         return self._of
 
     def whole(self, name: str) -> Whole | None:
         """What a setting comes to; None until it is known."""
-        return self.made.whole.get(name)
+        return self.wholes.get(name)
 
     def point(self, name: str) -> Point | None:
         """The same as a point of the plot; None also where it has no price and money is counted."""
@@ -217,7 +229,7 @@ class Board:
         return self._listed[2:]
 
     def _sorted(self) -> list[str]:
-        wholes, order = self.made.whole, next((each for each in ORDERS if each.name == self.order), None)
+        wholes, order = self.wholes, next((each for each in ORDERS if each.name == self.order), None)
         best = {*self.of.best, self.made.current}
         names = [each.name for each in self.settings if each.name in wholes]
         names = [name for name in names if not self.only_best or name in best]
@@ -231,17 +243,16 @@ class Board:
 
     # Commands
 
-    def take(self, rows: Iterable[Row]) -> None:
-        """Take what was measured."""
-        if self.known is not None:
-            self.known.rows.update((row.setting, row) for row in rows)
-            self._remake()
-
-    def _remake(self) -> None:
-        made, known = self.made, self.known
-        if known is not None:
-            rows = [known.rows[each.name] for each in made.settings if each.name in known.rows]
-            self._made = {self.by: Sweep(made.settings, rows, current=made.current, by=self.by)}
+    def take(self, rows: Iterable[Row], made: Sweep | None = None) -> None:
+        """Take what was measured; and where that was made meanwhile, the sweep of all that is known by then."""
+        if self.known is None:
+            return
+        self.known.rows.update((row.setting, row) for row in rows)
+        settings = self.settings
+        made = (
+            made if made is not None and made.settings is settings else known_of(settings, self.known.rows, self.made)
+        )
+        self._made = {made.by: made}
 
     def regrid(self, text: str) -> None:
         """Sweep another grid; what is known of its settings stays known.
@@ -254,7 +265,7 @@ class Board:
         self.text, self.trouble = text, ""
         self._made = {self.by: Sweep(settings, [], current=current.name, by=self.by)}
         self._begin(settings)
-        self._remake()
+        self.take(())
         if self.cursor not in self.named:
             self.cursor = current.name
 
@@ -298,18 +309,40 @@ class Board:
             self.go(0)
 
 
-def columns_of(settings: Sequence[Setting], policy: str) -> list[str]:
-    """The parameters of *policy* with more than one value among the settings; none where they are too many."""
+def known_of(settings: Sequence[Setting], rows: Mapping[str, Row], like: Sweep) -> Sweep:
+    """The sweep of what is known of these settings, with the current one and the measure of another."""
+    found = [rows[each.name] for each in settings if each.name in rows]
+    return Sweep(settings, found, current=like.current, by=like.by)
+
+
+def columns_of(settings: Sequence[Setting], policy: str) -> dict[str, int]:
+    """The parameters of *policy* with more than one value among the settings, each with the cells of its longest value.
+
+    None where they are too many.
+    """
     own = [each.params for each in settings if each.policy.name == policy]
     if not own:
-        return []
-    found = []
+        return {}
+    found = {}
     for name in type(own[0]).model_fields:
-        values = {str(getattr(each, name)) for each in own}
+        values = {str(each): each for each in (getattr(params, name) for params in own)}
         if len(values) > 1:
-            found.append(name)
+            found[name] = max(len(value_text(each)) for each in values.values())
     nested = any(isinstance(getattr(own[0], name), Mapping) for name in found)
-    return [] if nested or len(found) > COLUMNS else found
+    return {} if nested or len(found) > COLUMNS else found
+
+
+def value_text(given: Any) -> str:
+    """A parameter's value as it is read."""
+    if given is None:
+        return "–"
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, int):
+        return f"{given:,}"
+    if isinstance(given, float):
+        return f"{given:g}"
+    return sanitize_line(",".join(map(str, given)) if isinstance(given, list | tuple) else str(given))
 
 
 def board_of(comparison: Comparison, before: Known | None = None) -> Board:

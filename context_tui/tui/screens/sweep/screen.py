@@ -29,7 +29,7 @@ from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.replay.drawn import Drawn
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep import plot, table, telling
-from context_tui.tui.screens.sweep.board import Board, Known
+from context_tui.tui.screens.sweep.board import Board, Known, known_of
 from context_tui.tui.screens.sweep.drawn import ListView, PlotView
 from context_tui.tui.screens.sweep.keys import NOTES, keys
 from context_tui.tui.screens.sweep.sessions import SessionsScreen
@@ -49,9 +49,13 @@ Take = Callable[[Setting], str]
 
 @dataclass
 class Rows(Message):
-    """Settings were measured; ``run`` is the number of the work, ``ended`` says that it is done, ``why`` it is not."""
+    """Settings were measured, and ``made`` is all that is known by now.
+
+    ``run`` is the number of the work, ``ended`` says that it is done, ``why`` it is not.
+    """
 
     rows: Sequence[Row]
+    made: Sweep
     run: int
     ended: bool = False
     why: str = ""
@@ -187,28 +191,43 @@ class SweepScreen(Screen[Command | None]):
         self._run += 1
         self.running = bool(missing) and not self.stopped
         if self.running and board.known is not None:
-            start_work(self, "sweep", "sweep the settings", partial(self._measure, board.known, missing, self._run))
+            work = partial(self._measure, board.known, dict(board.known.rows), board.made, missing, self._run)
+            start_work(self, "sweep", "sweep the settings", work)
 
-    def _measure(self, known: Known, wanted: Sequence[Setting], run: int, job: Job) -> None:
-        rows, why = list[Row](), ""
+    def _measure(
+        self, known: Known, rows: dict[str, Row], like: Sweep, wanted: Sequence[Setting], run: int, job: Job
+    ) -> None:
+        """Measure settings; what follows from all of them is computed here too, as there may be thousands."""
+        new = list[Row]()
+
+        def hand_over(*, ended: bool = False, why: str = "") -> None:
+            nonlocal new
+            rows.update((row.setting, row) for row in new)
+            made = known_of(like.settings, rows, like)
+            _ = made.whole, made.standing
+            job.checkpoint()
+            self.post_message(Rows(new, made, run, ended, why))
+            new = []
+
         with self._turn:
             try:
                 there = known.there or Measured(known.session, _name_of(known), known.how)
                 known.there = there
                 told = time.monotonic()
                 for row in rows_of(there, wanted, job.checkpoint):
-                    rows.append(row)
+                    new.append(row)
                     if time.monotonic() - told > self._every:
-                        self.post_message(Rows(rows, run))
-                        rows, told = [], time.monotonic()
+                        hand_over()
+                        told = time.monotonic()
             except PlanError as error:
-                why = str(error)
-        self.post_message(Rows(rows, run, ended=True, why=why))
+                hand_over(ended=True, why=str(error))
+            else:
+                hand_over(ended=True)
 
     @on(Rows)
     def _measured(self, event: Rows) -> None:
         begun = time.monotonic()
-        self.board.take(event.rows)
+        self.board.take(event.rows, event.made)
         if event.run == self._run and event.ended:
             self.running, self.board.trouble = False, event.why
         self.draw()

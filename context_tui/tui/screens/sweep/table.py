@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from context_tui.sweep.results import Whole
 from context_tui.tui.numbers import in_short
-from context_tui.tui.screens.sweep.board import Board, extra_cost, regret_of
+from context_tui.tui.screens.sweep.board import Board, extra_cost, regret_of, value_text
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, on, pad, safe, short
 
 BEST, CURRENT, BEATEN, HERE = "*", ">", "·", "◆"
@@ -59,12 +59,6 @@ def money(cost: float, unit: str, *, signed: bool = False, digits: int = 2, full
     return ("−" if cost < 0 else "+" if signed else "") + text
 
 
-def digits_of(board: Board) -> int:
-    """Digits behind the point that tell costs of this size apart."""
-    most = max((abs(extra_cost(each)) for each in board.made.whole.values()), default=0.0)
-    return 2 if most >= 1 else 4
-
-
 def share(part: float, whole: float) -> str:
     """A share of a whole with a tenth of a percent."""
     return f"{part / whole:.1%}".replace("-", "−").replace("%", " %") if whole else ""
@@ -72,8 +66,8 @@ def share(part: float, whole: float) -> str:
 
 def columns_of(board: Board) -> list[Column]:
     """The numbers that are known of all settings."""
-    made, digits = board.made, digits_of(board)
-    over = any(each.overflows for each in made.whole.values())
+    made, digits = board.made, board.of.digits
+    over = any(each.overflows for each in board.wholes.values())
     cost = Column(
         "cost",
         "cost",
@@ -127,7 +121,7 @@ class Layout(NamedTuple):
 
 def layout(board: Board, width: int) -> Layout:
     """The columns that *width* cells have room for."""
-    wholes = list(board.made.whole.values())
+    wholes = list(board.wholes.values())
     columns = columns_of(board)
     room = width - 3  # two signs and a blank
     least, wanted = _wanted(board)
@@ -156,11 +150,9 @@ def _wanted(board: Board) -> tuple[int, int]:
 
 def _sizes(board: Board) -> list[tuple[str, int, int]]:
     """The parameters with a column, the cells of their values, and those of their names too."""
-    own = [each.params for each in board.settings if each.policy.name == board.current.policy.name]
     found = []
-    for name in board.columns:
-        texts = {value(getattr(each, name)) for each in own}
-        least = min(max(LEAST_VALUE, *map(len, texts)), MOST_VALUE)
+    for name, longest in board.columns.items():
+        least = min(max(LEAST_VALUE, longest), MOST_VALUE)
         found.append((name, least, max(least, min(len(name), MOST_VALUE))))
     return found
 
@@ -221,7 +213,7 @@ def _ending(name: str, width: int) -> str:
 
 def line(board: Board, made: Layout, name: str, width: int) -> list[Run]:
     """The line of a setting."""
-    whole, here = board.made.whole[name], name == board.cursor
+    whole, here = board.wholes[name], name == board.cursor
     best, current = name in board.of.best, name == board.made.current
     beaten = board.standing.dominated_by.get(name)
     style = BOLD if here else "" if best or current else MUTED
@@ -245,7 +237,9 @@ def _name(board: Board, made: Layout, name: str, style: str) -> list[Run]:
     if not made.values or setting.policy.name != board.current.policy.name:
         text = safe(board.label(name))
         return [(short(text, made.name - 1).ljust(made.name), style)]
-    runs = [(short(value(getattr(setting.params, key)), cells - 1).ljust(cells), style) for key, cells in made.values]
+    runs = [
+        (short(value_text(getattr(setting.params, key)), cells - 1).ljust(cells), style) for key, cells in made.values
+    ]
     return [*runs, (" " * (made.name - sum(cells for _, cells in made.values)), "")]
 
 
@@ -254,17 +248,4 @@ def values_of(board: Board, name: str) -> str:
     setting = board.named.get(name)
     if setting is None or not board.columns or setting.policy.name != board.current.policy.name:
         return safe(board.label(name))
-    return " · ".join(value(getattr(setting.params, key)) for key in board.columns)
-
-
-def value(given: Any) -> str:
-    """A parameter's value as it is read."""
-    if given is None:
-        return "–"
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, int):
-        return f"{given:,}"
-    if isinstance(given, float):
-        return f"{given:g}"
-    return safe(",".join(map(str, given)) if isinstance(given, list | tuple) else str(given))
+    return " · ".join(value_text(getattr(setting.params, key)) for key in board.columns)

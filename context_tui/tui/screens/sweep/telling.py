@@ -11,17 +11,15 @@ from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import visible
 from context_tui.sweep.results import Whole
 from context_tui.sweep.settings import Setting
-from context_tui.tui.screens.sweep.board import GRID, Board, extra_cost, regret_of
+from context_tui.tui.screens.sweep.board import GRID, Board, extra_cost, regret_of, value_text
 from context_tui.tui.screens.sweep.table import (
     BEATEN,
     BEST,
     CURRENT,
     HERE,
     amount,
-    digits_of,
     money,
     share,
-    value,
     values_of,
 )
 from context_tui.tui.text import plural
@@ -172,7 +170,7 @@ def _against(board: Board, whole: Whole, width: int) -> list[Run]:
         board.whole(board.made.current),
         board.standing.points,
         board.made.unit,
-        digits_of(board),
+        board.of.digits,
     )
     used, of = "used later" if board.of.used else "dropped", "" if unit == "USD" else f" in {unit}"
     told = [
@@ -207,8 +205,8 @@ def _differs(board: Board, setting: Setting, width: int) -> list[Run]:
     if not changed:
         return [("  ", ""), ("the current setting", MUTED)]
     forms = [
-        ",  ".join(f"{name} {value(before)} → {value(after)}" for name, before, after in changed),
-        ", ".join(f"{name} → {value(after)}" for name, _, after in changed),
+        ",  ".join(f"{name} {value_text(before)} → {value_text(after)}" for name, before, after in changed),
+        ", ".join(f"{name} → {value_text(after)}" for name, _, after in changed),
     ]
     found = next((form for form in forms if len(form) + 2 <= width), forms[-1])
     return [("  ", ""), (short_words(safe(found), width - 2), HUE)]

@@ -45,7 +45,7 @@ def parts(board: Board) -> Iterator[Part]:
 
 def _setting(board: Board, name: str) -> Iterator[Part]:
     """A setting with its numbers below it."""
-    whole, beaten = board.made.whole[name], board.standing.dominated_by.get(name)
+    whole, beaten = board.wholes[name], board.standing.dominated_by.get(name)
     mark = (CURRENT if name == board.made.current else "") + (BEST if name in board.of.best else "")
     yield Part(f"{mark:2} {board.label(name)}")
     numbers = [f"{each.head} {each.told(each.value(whole), True)}" for each in columns_of(board)]

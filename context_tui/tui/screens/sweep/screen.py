@@ -39,7 +39,7 @@ from context_tui.tui.widgets.draw import MUTED, Run, content
 from context_tui.tui.widgets.footer import KeyFooter
 
 EVERY, CALM = 0.1, 8
-"""Seconds between two looks at rows that come in, at least; and how many times longer than taking them in."""
+"""Seconds between two looks at rows that come in, at least; and how many times longer than such a look takes."""
 
 Command = Callable[[], str]
 """What is to be done when the screen was closed: it returns what to say."""
@@ -84,7 +84,6 @@ class SweepScreen(Screen[Command | None]):
         self.wrong = ""
         self.running = self.stopped = False
         self._run = 0
-        self._every = EVERY
         self._turn = Lock()  # replays of one recording put their summaries into the same facts
         self._first = 0
         self._layout: tuple[Sweep, int, table.Layout] | None = None
@@ -213,12 +212,13 @@ class SweepScreen(Screen[Command | None]):
             try:
                 there = known.there or Measured(known.session, _name_of(known), known.how)
                 known.there = there
-                told = time.monotonic()
+                told, every = time.monotonic(), EVERY
                 for row in rows_of(there, wanted, job.checkpoint):
                     new.append(row)
-                    if time.monotonic() - told > self._every:
+                    if (begun := time.monotonic()) - told > every:
                         hand_over()
                         told = time.monotonic()
+                        every = max(EVERY, CALM * (told - begun))
             except PlanError as error:
                 hand_over(ended=True, why=str(error))
             else:
@@ -226,12 +226,10 @@ class SweepScreen(Screen[Command | None]):
 
     @on(Rows)
     def _measured(self, event: Rows) -> None:
-        begun = time.monotonic()
         self.board.take(event.rows, event.made)
         if event.run == self._run and event.ended:
             self.running, self.board.trouble = False, event.why
         self.draw()
-        self._every = max(EVERY, CALM * (time.monotonic() - begun))
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:

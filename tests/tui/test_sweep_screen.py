@@ -108,6 +108,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.setattr(screen, "EVERY", 0.0)
+    monkeypatch.setattr(screen, "CALM", 0)
     return Gate(monkeypatch)
 
 

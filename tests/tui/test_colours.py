@@ -70,15 +70,10 @@ STEPS = [
     Step("calibration", ESCAPE + "C", "Factors are", "broken"),
     Step("along the run", ESCAPE + "l", "as recorded", "Factors are"),
     Step("along the run, settings", TAB + RIGHT, "as recorded"),
-<<<<<<< HEAD
-    Step("list of firings", "t", "Firings along the run", "as recorded"),
+    Step("list of firings", "t", "Firings along the run"),
     Step("used later", ESCAPE + "u", "Used later", "Firings along the run"),
     Step("the agent's configuration", ESCAPE + "c", "Configuration of the agent", "Used later"),
     Step("sweep", ESCAPE + "s", "beaten by none", "Configuration of the agent"),
-=======
-    Step("list of firings", "t", "Firings along the run"),
-    Step("sweep", ESCAPE + "s", "beaten by none", "Firings along the run"),
->>>>>>> 359d179 (docs/sweep.md has the screen, and a picture of it; --current and --screen are tested)
     Step("sweep, another setting", DOWN, "beaten by none"),
     Step("sweep, a wrong grid", "ex" + ENTER, "is not a number"),
     Step("sweep as text", ESCAPE + "t", "under the cursor", "is not a number"),

@@ -25,7 +25,6 @@ from context_tui.sweep.measure import How, Measured, measured
 from context_tui.sweep.results import Sweep, sweep, sweep_report
 from context_tui.sweep.rows import Cost, Lost, Row, flat, row_of, row_report
 from context_tui.sweep.settings import MOST_SETTINGS, Setting, grid, together
-from context_tui.sweep.trails import Trails
 from context_tui.tokens.estimators import bytes4
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, result, text, usage
@@ -276,14 +275,14 @@ def test_every_row_is_that_of_its_own_replay(
 
 
 def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
-    there, trails = Measured(session, "", How(quick=True)), Trails[Row]()
+    there = Measured(session, "", How(quick=True))
     never = grid(POLICIES["defect-compact"], ["compact_ratio=0.99,1.0", "compact_soft_ratio=0.97,0.98"])
-    rows = [there.by_trail(each, trails) for each in never]
-    assert trails.replays == 1 and {row.saved for row in rows} == {0}
+    rows = [there.by_trail(each) for each in never]
+    assert there.trails.replays == 1 and {row.saved for row in rows} == {0}
     fires = grid(POLICIES["defect-compact"], ["compact_ratio=0.5,0.51,0.52", "compact_soft_ratio=0.3"])
-    rows = [there.by_trail(each, trails) for each in fires]
+    rows = [there.by_trail(each) for each in fires]
     assert {row.saved > 0 for row in rows} == {True}
-    assert trails.replays == 1 + len({(row.sent, row.firings) for row in rows})
+    assert there.trails.replays == 1 + len({(row.sent, row.firings) for row in rows})
 
 
 # -- a whole sweep

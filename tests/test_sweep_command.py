@@ -65,6 +65,21 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
     return found
 
 
+def test_the_current_setting_can_be_another_than_the_default(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    current = "defect-microcompact min_clear_tokens=100 keep_recent_turns=1"
+    report = document(capsys, folder, *GRID, "--current", current)
+    assert report["current"] == "defect-microcompact keep_recent_turns=1 min_clear_tokens=100"
+    names = [each["setting"] for each in report["settings"]]
+    assert names[:2] == [report["current"], "defect-microcompact"] and len(names) == len(set(names)) == 6
+    code, _, err = ran(capsys, folder, *GRID, "--current", 'defect-microcompact keep="1')
+    assert code == 2 and "quote is not closed" in err
+
+
+def test_a_screen_needs_a_terminal(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, err = ran(capsys, folder, *GRID, "--screen")
+    assert code == 2 and not out and "--screen needs a terminal" in err
+
+
 def test_every_session_below_a_folder_under_every_setting(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     report = document(capsys, folder, *GRID)
     assert report["schema"] == "context-tui.sweep/1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from context_tui.cli.browse import add_looks
 from context_tui.cli.options import (
     add_cache,
     add_policy_file,
@@ -55,9 +57,12 @@ NO_DASK = "--scheduler needs Dask; install it by `pip install 'context-tui[dask]
 def run(arguments: Sequence[str]) -> int:
     """Sweep settings over sessions."""
     given = _parsed(arguments)
+    if given.screen and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise PlanError("--screen needs a terminal; leave it out for the table, or give --json")
     policies, files = given.policies or [], take_policy_files(given.policy_file)
     gate = _gate(given.gate) if given.gate else None
-    settings = _settings([*policies, *((name, []) for name in files if name not in dict(policies))], gate)
+    named_too = [*policies, *((name, []) for name in files if name not in dict(policies))]
+    settings = _settings(named_too, gate, given.current)
     how = How(
         given.recorded,
         given.summary_tokens,
@@ -84,6 +89,9 @@ def run(arguments: Sequence[str]) -> int:
         write_csv(given.csv, made.told)
     if given.parquet:
         write_parquet(given.parquet, made.told)
+    if given.screen:
+        code = _on_screen(made, found, given, arguments)
+        return code or (_judge(gate, made) if gate else ExitCode.DONE)
     if given.json:
         write_json(sweep_report(made) | {"cache": how.reuse})
     else:
@@ -121,6 +129,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add("--shares-prefix", action="store_true", help="a summarizer reads the calls' own beginning from the cache")
     add_cache(options)
     add("--quick", action="store_true", help="sizes only: neither prices nor what was used later")
+    add("--current", type=named, metavar="SETTING", help='what others are held against, as "POLICY KEY=VALUE"')
     add("--by", type=one_of("measure", ("tokens", "money")), default="tokens", help="what saving is counted in")
     add("-o", "--output", type=file_named, metavar="FILE", help="keep the rows here as they are made, one on a line")
     add("--resume", action="store_true", help="go on with the rows of -o that still hold")
@@ -128,15 +137,19 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add("--csv", type=file_named, metavar="FILE", help="write the rows as CSV")
     add("--parquet", type=file_named, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
+    add("--screen", action="store_true", help="show the settings and their sessions on a screen")
     add("--jobs", type=_count, metavar="N", help="processes (default: one for each core)")
     add("--scheduler", type=named, metavar="ADDRESS", help="work on the Dask cluster there, such as tcp://host:8786")
     add("--gate", type=file_named, metavar="FILE", help="exit 1 where a change of settings does more than FILE allows")
     add_policy_file(options)
+    add_looks(options)
     given = parse(options, arguments)
     if not given.policies and not given.policy_file and not given.gate:
         options.error("no policy is named; give one with -P")
     if given.resume and not given.output:
         options.error("--resume needs the file to go on with; name it with -o")
+    if given.screen and given.json:
+        options.error("--screen shows what --json prints; give one of them")
     if given.resume and given.force:
         options.error("--resume goes on with a file and --force replaces it; give one of them")
     return given
@@ -151,9 +164,15 @@ def _count(text: str) -> int:
 # What is asked for
 
 
-def _settings(policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None) -> list[Setting]:
-    """The settings of all grids. What a policy has without values to sweep comes first: its defaults, or as saved."""
-    grids = [[_named(gate.old), _named(gate.new)]] if gate else []
+def _settings(
+    policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None, current: str | None = None
+) -> list[Setting]:
+    """The settings of all grids, the *current* one first.
+
+    What a policy has without values to sweep comes before these: its defaults, or as saved.
+    """
+    grids = [[_named(current)]] if current else []
+    grids += [[_named(gate.old), _named(gate.new)]] if gate else []
     for name, texts in policies:
         policy, saved = policy_and_params(name)
         _, values = policy_and_params(name, texts)
@@ -163,7 +182,10 @@ def _settings(policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None) 
 
 def _named(text: str) -> Setting:
     """The setting of ``POLICY KEY=VALUE …``."""
-    name, *texts = text.split() or [""]
+    try:
+        name, *texts = shlex.split(text) or [""]
+    except ValueError:
+        raise PlanError(f"{text}: a quote is not closed") from None
     policy, values = policy_and_params(name, texts)
     return setting(policy, params_for(policy, values))
 
@@ -304,6 +326,28 @@ def _judge(gate: Gate, made: Sweep) -> int:
     words = f"{counted(len(found), 'limit')} not kept" if found else "every limit is kept"
     talk(f"gate: {gate.old} to {gate.new}: {words}")
     return ExitCode.FAILED if found else ExitCode.DONE
+
+
+# On screen
+
+
+def _on_screen(made: Sweep, found: Sequence[Place], given: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Show the sweep until it is left; returns the exit code of that."""
+    from context_tui.config import read_config
+    from context_tui.tui.app import Swept
+    from context_tui.tui.app import run as shown
+
+    command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
+    infos = {place.name: place.info for place in found}
+    return shown(
+        [],
+        swept=Swept(made, infos, command),
+        window=given.window,
+        ascii=given.ascii,
+        theme=given.theme,
+        config=read_config(),
+        mouse=not given.no_mouse,
+    )
 
 
 # Text

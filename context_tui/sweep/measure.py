@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 from context_tui.lab import Lab
@@ -14,6 +14,7 @@ from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectM
 from context_tui.price.cache import Reuse
 from context_tui.price.priced import price
 from context_tui.regret.cases import regret
+from context_tui.regret.index import index_of
 from context_tui.replay.result import Recorded, Replay, Totals
 from context_tui.replay.walk import SUMMARY_DELAY, baseline, replay_with
 from context_tui.session.session import Session
@@ -52,8 +53,16 @@ class Measured:
         self.project = session.info.cwd or posixpath.dirname(session.info.path)
         self.lab = Lab(session.with_window(how.window) if how.window is not None else session)
         self.recording = self.lab.recording
+        self.trails = Trails[Row]()
 
-    def replayed(self, setting: Setting, policy: Policy | None = None) -> Row:
+    def prepare(self, checkpoint: Callable[[], object] = lambda: None) -> None:
+        """Read what regret is found by, which takes longest of what settings share. It would be read when needed."""
+        if not self.how.quick and "uses" not in vars(self.lab):
+            self.lab.uses = index_of(self.recording, checkpoint)
+
+    def replayed(
+        self, setting: Setting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
+    ) -> Row:
         """What a setting comes to along the session; *policy* stands for its own."""
         how = self.how
         made = replay_with(
@@ -63,12 +72,14 @@ class Measured:
             recorded=how.recorded,
             summary_tokens=how.summary_tokens,
             delay=how.delay,
+            checkpoint=checkpoint,
         )
         return self.row(setting, len(made.firings), made.totals, sum(made.baseline), self._lost(made), self._cost(made))
 
-    def by_trail(self, setting: Setting, trails: Trails[Row]) -> Row:
-        """The same, or the row of a setting that did the same."""
-        return trails.of(setting.policy, setting.params, lambda policy: self.replayed(setting, policy))
+    def by_trail(self, setting: Setting, checkpoint: Callable[[], object] = lambda: None) -> Row:
+        """The same, or what another setting that does the same came to."""
+        replay = partial(self.replayed, setting, checkpoint=checkpoint)
+        return self.trails.of(setting.policy, setting.params, replay).of(setting)
 
     def row(
         self, setting: Setting, firings: int, totals: Totals, without: int, lost: Lost, cost: Cost | None = None
@@ -126,23 +137,30 @@ def measured(
 
     Args:
         name: what the rows call the session (default: its path and id).
-        checkpoint: is called between settings, and may raise to stop.
+        checkpoint: is called at every call of a replay, and may raise to stop.
 
     Raises:
         PlanError: a policy cannot be replayed.
     """
     info = session.info
     there = Measured(session, name or (f"{info.path}#{info.id}" if info.id else info.path), how or How())
+    yield from rows_of(there, settings, checkpoint)
+
+
+def rows_of(
+    there: Measured, settings: Sequence[Setting], checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[Row]:
+    """The same on a session of which something may have been measured before."""
+    there.prepare(checkpoint)
     micro = [each for each in settings if isinstance(each.policy, DefectMicrocompact)]
     micro = micro if len(micro) >= MANY else []
     together = {each.name for each in micro}
     rest = [each for each in settings if each.name not in together]
     if micro:
         yield from _vectorised(there, micro, rest, checkpoint)
-    trails = Trails[Row]()
     for setting in rest:
         checkpoint()
-        yield there.by_trail(setting, trails).of(setting)
+        yield there.by_trail(setting, checkpoint)
 
 
 def _vectorised(
@@ -164,5 +182,5 @@ def _vectorised(
         else:
             if alike not in made:
                 checkpoint()
-                made[alike] = there.replayed(setting)
+                made[alike] = there.replayed(setting, checkpoint=checkpoint)
             yield made[alike].of(setting)

@@ -36,6 +36,23 @@ def setting(policy: Policy, params: Params) -> Setting:
     return Setting(policy, params, " ".join([policy.name, *assignments(changed)]), not changed)
 
 
+def values_of(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """The values that ``KEY=VALUES`` texts name, by parameter; those of a list are one.
+
+    Raises:
+        PlanError: a text has no value, or a value is not allowed. A name may be unknown.
+    """
+    given = pairs(texts)
+    own = {name: text for name, text in given.items() if "." not in name}
+    listed = {each.name: each for each in parameters_of(policy)}
+    lists = {name: text for name, text in own.items() if name in listed and listed[name].kind == "list"}
+    known = {each.name: each for each in parameters_of(policy, params_for(policy, lists))}
+    return {
+        name: values_in(known[name], text) if name in known and known[name].kind in ("number", "switch") else [text]
+        for name, text in given.items()
+    }
+
+
 def grid(policy: Policy, texts: Sequence[str] = ()) -> list[Setting]:
     """Every combination of the values that ``KEY=VALUES`` texts name, the last one changing fastest.
 
@@ -45,15 +62,7 @@ def grid(policy: Policy, texts: Sequence[str] = ()) -> list[Setting]:
     Raises:
         PlanError: a name is unknown, a value is not allowed, or there are more than :data:`MOST_SETTINGS` settings.
     """
-    given = pairs(texts)
-    own = {name: text for name, text in given.items() if "." not in name}
-    listed = {each.name: each for each in parameters_of(policy)}
-    lists = {name: text for name, text in own.items() if name in listed and listed[name].kind == "list"}
-    known = {each.name: each for each in parameters_of(policy, params_for(policy, lists))}
-    values: dict[str, list[Any]] = {
-        name: values_in(known[name], text) if name in known and known[name].kind in ("number", "switch") else [text]
-        for name, text in given.items()
-    }
+    values = values_of(policy, texts)
     count = prod(map(len, values.values()))
     if count > MOST_SETTINGS:
         by = " × ".join(f"{len(each):,}" for each in values.values())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from subprocess import Popen
 from threading import Thread, Timer
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from rich.console import COLOR_SYSTEMS
 from textual import events, on, work
@@ -41,7 +41,9 @@ from context_tui.tui.themes import DARK, FEW_DARK, FEW_LIGHT, LIGHT, few_colours
 from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
+    from context_tui.sweep.results import Sweep
     from context_tui.tui.screens.inspector import InspectorScreen
+    from context_tui.tui.screens.sweep.sessions import SessionsScreen
 
 LEAVE = 0.05
 """Seconds that work in threads has to stop before the program ends without it."""
@@ -60,8 +62,16 @@ class Commands(Protocol):
         """Those commands."""
 
 
+class Swept(NamedTuple):
+    """A sweep over sessions that is to be shown: where each of these is by its name, and the command that made it."""
+
+    made: Sweep
+    infos: Mapping[str, SessionInfo]
+    command: str
+
+
 class ContextTuiApp(App[None]):
-    """Opens one session in the inspector, or a picker for several."""
+    """Opens one session in the inspector, a picker for several, or a sweep over them."""
 
     class Imported(Message):
         """Everything that the first screen needs is there."""
@@ -90,12 +100,13 @@ class ContextTuiApp(App[None]):
         config: Config = NO_CONFIG,
         last: Last = NOTHING,
         demo: bool = False,
+        swept: Swept | None = None,
     ) -> None:
         self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
         self._has_begun = False
         super().__init__()
         self.no_color = no_colours(os.environ)
-        self.what = what
+        self.what, self.swept = what, swept
         self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys), last)
         self.last = last
         self.drafts = Drafts()
@@ -207,7 +218,7 @@ class ContextTuiApp(App[None]):
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Leave, and remember what was chosen where no policy was named."""
-        if self._has_begun and not self.options.policy:
+        if self._has_begun and not self.options.policy and self.swept is None:
             from context_tui.tui.screens.inspector import InspectorScreen
 
             opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
@@ -224,13 +235,35 @@ class ContextTuiApp(App[None]):
             self.exit()
 
     def begin(self) -> None:
-        """Begin with the inspector, or with the picker where there is something to pick."""
-        if isinstance(self.what, Session | SessionInfo):
+        """Begin with the inspector, or with the picker where there is something to pick, or with a sweep."""
+        if self.swept is not None:
+            self._show_sweep(self.swept)
+        elif isinstance(self.what, Session | SessionInfo):
             self.inspect(self.what)
         elif len(self.what) == 1:
             self.inspect(self.what[0])
         else:
             self.pick(self.what)
+
+    def _show_sweep(self, swept: Swept) -> None:
+        from context_tui.tui.screens.sweep import screen_over
+
+        self.push_screen(screen_over(swept.made, swept.command, self.options), lambda _: self.exit())
+
+    def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
+        """Open a session of a sweep in the inspector, with the setting that was chosen."""
+        from context_tui.policies.parameters import differences
+        from context_tui.tui.screens.inspector import InspectorScreen
+
+        info = self.swept.infos.get(event.name) if self.swept else None
+        if info is None:
+            self.notify(f"{visible(event.name)} is not there any more", severity="warning", markup=False)
+            return
+        policy = event.setting.policy
+        settings = differences(policy, event.setting.params)
+        options = replace(self.options, policy=policy.name, settings=settings)
+        self.push_screen(InspectorScreen(info, options, self.drafts))
+        self.notify(f"{visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
@@ -302,11 +335,11 @@ class ContextTuiApp(App[None]):
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last=inspector.chosen)
 
     def _caller(self) -> Screen[Any] | None:
-        """The screen below a sub-agent's: that of the session which called it."""
+        """The screen to go back to: of a sub-agent the session which called it, of a session of a sweep the list."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
-        return below if isinstance(below, InspectorScreen) else None
+        return below if isinstance(below, InspectorScreen) or (below and self.swept) else None
 
     def on_inspector_screen_called(self, event: InspectorScreen.Called) -> None:
         """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
@@ -391,6 +424,7 @@ def run(
     config: Config = NO_CONFIG,
     mouse: bool = True,
     demo: bool = False,
+    swept: Swept | None = None,
 ) -> int:
     """Run the inspector until the user leaves it.
 
@@ -413,6 +447,7 @@ def run(
         config=config,
         last=last,
         demo=demo,
+        swept=swept,
     )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with ending(app.end_by):

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES
+from context_tui.session.session import Session
 from context_tui.tui.view import View
 
 if TYPE_CHECKING:
     from context_tui.lab import Settings
+    from context_tui.sweep.rows import Measure
+    from context_tui.sweep.settings import Setting
 
 
 def command_line(view: View) -> str:
@@ -30,10 +33,37 @@ def command_line(view: View) -> str:
 
 def replay_line(views: Sequence[View], how: Settings) -> str:
     """``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session, as *how* says."""
-    default = type(how)()
     parts = ["context-tui", "replay", _session(views[0])]
     for view in views:
         parts += _policy(view)
+    parts += _made(how)
+    if views[0].session.window_given:
+        parts += ["--window", str(views[0].session.window_given)]
+    return shlex.join(parts)
+
+
+def sweep_line(
+    session: Session, grids: Sequence[tuple[str, Sequence[str]]], current: Setting, how: Settings, by: Measure
+) -> str:
+    """``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for the grids of policies, held against *current*."""
+    parts = ["context-tui", "sweep", _spec(session)]
+    for policy, texts in grids:
+        parts += ["-P", policy]
+        for text in texts:
+            parts += ["-p", text]
+    if not current.default or current.policy.name != grids[0][0]:
+        parts += ["--current", current.name]
+    if by != "tokens":
+        parts += ["--by", by]
+    parts += _made(how)
+    if session.window_given:
+        parts += ["--window", str(session.window_given)]
+    return shlex.join(parts)
+
+
+def _made(how: Settings) -> list[str]:
+    """How replays are made, as far as that is not the default."""
+    default, parts = type(how)(), list[str]()
     if how.recorded != default.recorded:
         parts += ["--recorded", how.recorded]
     if how.summary_tokens is not None:
@@ -42,13 +72,15 @@ def replay_line(views: Sequence[View], how: Settings) -> str:
         parts += ["--delay", str(how.delay)]
     if how.shares_prefix:
         parts.append("--shares-prefix")
-    if views[0].session.window_given:
-        parts += ["--window", str(views[0].session.window_given)]
-    return shlex.join(parts)
+    return parts
 
 
 def _session(view: View) -> str:
-    info = view.session.info
+    return _spec(view.session)
+
+
+def _spec(session: Session) -> str:
+    info = session.info
     name = f"{info.path}#{info.id}" if info.id else info.path or "SESSION"
     return f"./{name}" if name.startswith("-") else name
 

@@ -34,6 +34,7 @@ from context_tui.tui.view import Location, View
 
 if TYPE_CHECKING:
     from context_tui.tui.screens.replay.comparison import Comparison
+    from context_tui.tui.screens.sweep.board import Known
 
 
 class Refused(Exception):
@@ -81,6 +82,7 @@ class Controller:
         self.progress = 1.0 if isinstance(what, Session) else 0.0
         self.reading = self.touched = self.fresh = False
         self.comparison: Comparison | None = None  # what the replay screen showed last
+        self.swept: Known | None = None  # what the sweep screen measured last
 
     @property
     def recorded(self) -> Session:

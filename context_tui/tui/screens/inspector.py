@@ -575,7 +575,9 @@ class InspectorScreen(Screen[None]):
         self.do(self.controller.choose, names[(names.index(self.view.policy) + 1) % len(names)])
 
     def commands(self) -> Iterable[SystemCommand]:
-        """The policies that no digit chooses, for the command palette."""
+        """The policies that no digit chooses and the sweep, for the command palette."""
+        sweep = "Sweep: Sweep settings of the policy along the run: which of them nothing beats"
+        yield SystemCommand(sweep, "No key", partial(self.action_full_screen, "sweep"))
         for name in (*islice(SHOWN, DIGITS, None), *PRESETS):
             policy = POLICIES[name]
             choose = partial(self.action_policy, name)

@@ -61,6 +61,7 @@ _SHOWN = [
     _key("minus", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "−+"),
     _key("plus", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
     _key("a", "add", "add", "add", "Compare one more policy; the same one again begins with its settings", "a"),
+    _key("s", "sweep", "sweep", "sweep", "Sweep settings of the selected policy: which of them nothing beats", "s"),
     _key("u", "regrets", "regrets", "regrets", "Show what was dropped beside where it was used later", "u"),
     _key("t", "table", "table", "table", "Show all firings as text", "t"),
     _key("r", "recorded", "recorded", "recorded", "Keep recorded compactions, or undo them", "r"),

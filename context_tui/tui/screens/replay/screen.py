@@ -489,6 +489,22 @@ class ReplayScreen(Screen[Command | None]):
 
     # Other screens, and the way back
 
+    def action_sweep(self) -> None:
+        """Sweep settings of the selected policy; the one that is chosen there is taken over."""
+        from context_tui.tui.screens.sweep import screen_beside  # numpy: for who asks for one
+
+        try:
+            screen = screen_beside(self.controller, self.comparison)
+        except PlanError as error:
+            self.say(str(error), warn=True)
+        else:
+            self.app.push_screen(screen, self._swept)
+
+    def _swept(self, command: Command | None) -> None:
+        if command is not None:
+            self.say(command())
+            self.draw()
+
     def action_help(self) -> None:
         """List all keys."""
         self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=NOTES))

@@ -1,0 +1,92 @@
+"""Many settings along the recording: which of them nothing beats, as a table and as a plot, and the way to take one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from context_tui.sweep.results import Sweep
+    from context_tui.sweep.settings import Setting
+    from context_tui.tui.controller import Controller
+    from context_tui.tui.options import Options
+    from context_tui.tui.screens.replay.comparison import Comparison
+    from context_tui.tui.screens.sweep.screen import SweepScreen, Take
+
+
+def screen_of(controller: Controller) -> SweepScreen:
+    """The sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
+
+    Raises:
+        Refused: the session is still being read, it is a copy that was made here, or the policy cannot be replayed.
+    """
+    from context_tui.errors import PlanError
+    from context_tui.tui.controller import Refused
+
+    comparison = controller.replayable()
+    try:
+        return screen_beside(controller, comparison, partial(_to_inspector, controller))
+    except PlanError as error:
+        raise Refused(str(error), warn=True) from None
+
+
+def screen_beside(controller: Controller, comparison: Comparison, take: Take | None = None) -> SweepScreen:
+    """The same for what is compared; without *take* a setting goes into the comparison.
+
+    Raises:
+        PlanError: the selected policy cannot be replayed, or its settings mean nothing.
+    """
+    from context_tui.tui.command_line import sweep_line
+    from context_tui.tui.screens.sweep.board import Board, board_of
+    from context_tui.tui.screens.sweep.grids import parts_of
+    from context_tui.tui.screens.sweep.screen import SweepScreen
+
+    board = board_of(comparison, controller.swept)
+    controller.swept = board.known
+
+    def command(board: Board) -> str:
+        parts = parts_of(board.text, board.current.policy)
+        grids = [(part.policy.name, part.texts) for part in parts]
+        return sweep_line(comparison.session, grids, board.current, comparison.how, board.by)
+
+    take = take or partial(_to_comparison, comparison)
+    return SweepScreen(board, command=command, take=take, ascii=controller.options.ascii)
+
+
+def screen_over(made: Sweep, command: str, options: Options) -> SweepScreen:
+    """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
+    from context_tui.tui.screens.sweep.board import ASSUMED, Board
+    from context_tui.tui.screens.sweep.screen import SweepScreen
+
+    board = Board(made, command=command, window=options.window or ASSUMED)
+    return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
+
+
+def _to_inspector(controller: Controller, setting: Setting) -> str:
+    params = params_with(controller.view.params, setting)
+    controller.take_over(setting.policy.name, params, None)
+    return f"Taken over: {setting.name}"
+
+
+def _to_comparison(comparison: Comparison, setting: Setting) -> str:
+    from context_tui.tui.screens.replay.comparison import Lane
+
+    lane, policy = comparison.lane, setting.policy.name
+    view = replace(lane.view, policy=policy, params=params_with(lane.view.params, setting))
+    if lane.policy == policy:
+        lane.view = view
+    else:
+        comparison.lanes[comparison.selected] = Lane(view)
+    return f"Taken over: {setting.name}"
+
+
+def params_with(params: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Mapping[str, Any]]:
+    """The settings of all policies, by policy what is not the default, with those of a setting among them."""
+    from context_tui.policies.parameters import differences
+
+    policy = setting.policy
+    own = {policy.name, *(policy.runs(setting.params) if policy.nests else ())}
+    kept = {name: values for name, values in params.items() if name not in own}
+    return {**kept, **differences(policy, setting.params)}

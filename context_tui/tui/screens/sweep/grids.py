@@ -1,0 +1,207 @@
+"""The grid that a sweep on screen begins with, and what a typed one means. Pure.
+
+A grid is a line such as ``keep_recent_turns=1..8 min_clear_tokens=256,512,1024``, each value as ``sweep -p`` takes it.
+A word without ``=`` names another policy, whose values follow it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from context_tui.errors import PlanError
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import Parameter, assignments, params_for, value_of
+from context_tui.policies.registry import policy_named
+from context_tui.policies.scales import Number, Scale, scale_of
+from context_tui.sweep.settings import MOST_SETTINGS, Setting, grid, setting, together, values_of
+
+PROPOSED, FEWEST = 240, 36
+"""Settings that are proposed at most for a short session, and for a long one."""
+WORTH = 40_000
+"""Calls to a model that a proposal goes along at most, counted for each setting."""
+SWEPT, MOST_VALUES = 4, 12
+"""Parameters that are swept at most, and values of one."""
+SHARE = 0.1
+"""The step from one share to the next."""
+MANY, FAR = 10, 8
+"""Values of a parameter from which on no round number is passed over; and how many times more or less than the present
+is tried."""
+FIRST = 8
+"""Counts up to here are taken one by one; from there on they are doubled and halved."""
+
+
+class Part(NamedTuple):
+    """A policy of a grid, and the values of its parameters as they were typed."""
+
+    policy: Policy
+    texts: list[str]
+
+
+# What a line means
+
+
+def parts_of(text: str, policy: Policy) -> list[Part]:
+    """The policies of a line; what stands before the first name is for *policy*.
+
+    Raises:
+        PlanError: a quote is not closed, or there is no such policy.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise PlanError("a quote is not closed; add the missing one") from None
+    found = [Part(policy, [])]
+    for word in words:
+        if "=" in word:
+            found[-1].texts.append(word)
+        else:
+            found.append(Part(policy_named(word), []))
+    return [each for each in found if each.texts or each is not found[0] or len(found) == 1]
+
+
+def count_of(parts: Sequence[Part]) -> int:
+    """How many settings these are at most: some may be the same.
+
+    Raises:
+        PlanError: a value is not allowed.
+    """
+    return sum(prod(len(values) for values in values_of(*part).values()) for part in parts)
+
+
+def settings_of(parts: Sequence[Part], current: Setting) -> list[Setting]:
+    """All settings: the *current* one, and of each policy the defaults and the grid.
+
+    Raises:
+        PlanError: a name is unknown, a value is not allowed, or there are more than ``MOST_SETTINGS``.
+    """
+    count = count_of(parts)
+    if count > MOST_SETTINGS:
+        raise PlanError(f"{count:,} settings, at most {MOST_SETTINGS:,} are allowed; give fewer values")
+    grids = [[setting(part.policy, params_for(part.policy, {})), *grid(part.policy, part.texts)] for part in parts]
+    return together([[current], *grids])
+
+
+# What is proposed
+
+
+def proposal(policy: Policy, params: Params, known: Sequence[Parameter], calls: int = 0) -> str:
+    """The line to begin with: the parameters that matter, with a handful of values around the default and the present.
+
+    What is set besides stays as it is set. It has at most :data:`PROPOSED` settings, fewer for a session of many
+    *calls*.
+
+    Args:
+        known: the policy's parameters, in a context (:func:`context_tui.policies.parameters.parameters_in`).
+    """
+    defaults = params_for(policy, {})
+    chosen = _chosen(known, policy, params)
+    switches = sum(each.kind == "switch" for each in chosen)
+    most = max(min(PROPOSED, WORTH // max(calls, 1)), FEWEST)
+    room = min(int((most / 2**switches) ** (1 / max(len(chosen) - switches, 1))), MOST_VALUES)
+    found = []
+    for each in chosen:
+        now = each.shown(value_of(policy, params, each.name))
+        values = [False, True] if each.kind == "switch" else _values(each, now, max(room, 2))
+        found.append(f"{each.name}={_text(each, values)}")
+    swept = {each.name for each in chosen}
+    for each in known:
+        value = value_of(policy, params, each.name)
+        if each.name not in swept and value != _default(policy, defaults, each):
+            found.append(shlex.quote(assignments({each.name: value})[0]))
+    return " ".join(found)
+
+
+def _default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
+    return parameter.default if parameter.owner else value_of(policy, defaults, parameter.name)
+
+
+def _chosen(known: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
+    """The parameters to sweep, in the order of the policy: numbers before switches where there are too many.
+
+    The size of a summary is none of them, as a replay takes that of the recorded ones, nor is a limit that is not set.
+    """
+    numbers = [
+        each
+        for each in known
+        if each.kind == "number"
+        and each.scale is not None
+        and each.refers_to != "message"
+        and not each.label.startswith("summary_")
+        and not (each.optional and value_of(policy, params, each.name) is None)
+        and not (each.of_window and value_of(policy, params, each.name) == each.high)
+    ]
+    switches = [each for each in known if each.kind == "switch"]
+    names = {each.name for each in [*numbers, *switches][:SWEPT]}
+    return [each for each in known if each.name in names]
+
+
+def _values(parameter: Parameter, now: Number, count: int) -> list[Number]:
+    """At most *count* values: the present one and the default, and what lies around these."""
+    centres = dict.fromkeys([now] if parameter.default is None else [now, parameter.default])
+    steps = [_ladder(parameter, centre, count) for centre in centres]
+    found = centres.copy()
+    for distance in range(1, count + 1):
+        for ladder, at in steps:
+            near = [place for place in (at - distance, at + distance) if 0 <= place < len(ladder)]
+            found |= dict.fromkeys(ladder[place] for place in near)
+    return sorted([*found][: max(count, len(centres))])
+
+
+def _ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
+    """The values that are tried around one, ascending, and its place among them."""
+    scale = parameter.scale or scale_of(0, 1, None, 1, "")
+    if parameter.ratio:
+        found = _shares(float(centre))
+    elif parameter.unit == "%":
+        found = [round(centre) + step * round(100 * SHARE) for step in range(-9, 10)]
+    elif scale.rungs:
+        found = _rungs(scale, centre, count)
+    else:
+        found = _counts(scale, round(centre))
+    ladder = sorted({each for each in found if scale.low <= each <= scale.high} | {centre})
+    return ladder, ladder.index(centre)
+
+
+def _shares(centre: float) -> list[Number]:
+    if centre <= 2 * SHARE:
+        return [round(centre * factor, 4) for factor in (0.25, 0.5, 1, 2, 3, 4, 6)]
+    return [round(centre + step * SHARE, 4) for step in range(-9, 10) if centre + step * SHARE > SHARE / 2]
+
+
+def _rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
+    """Round numbers, every second one where only a few are wanted; around nothing, shares of what there is."""
+    if not centre:
+        return [0, *(min(scale.rungs, key=lambda rung: abs(rung - scale.reach / part)) for part in (40, 20, 10, 5, 2))]
+    step = 1 if count >= MANY else 2
+    rungs = sorted({rung for rung in scale.rungs if rung <= max(scale.reach, centre)} | {centre})
+    near = rungs[rungs.index(centre) % step :: step]
+    return [rung for rung in near if centre / FAR <= rung <= centre * FAR]
+
+
+def _counts(scale: Scale, centre: int) -> list[Number]:
+    reach = max(round(scale.reach), centre)
+    if centre <= FIRST:
+        found = [*range(round(scale.low), FIRST + 1), 12, 16, 24, 32]
+    else:
+        found = [round(centre * factor) for factor in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8)]
+    return [each for each in found if each <= reach]
+
+
+def _text(parameter: Parameter, values: Sequence[Any]) -> str:
+    """Values as they are typed; counts one after the other are a range."""
+    if parameter.kind == "switch":
+        return ",".join(str(each).lower() for each in values)
+    if parameter.ratio:
+        return ",".join(f"{each:g}" for each in values)
+    if parameter.unit in ("tokens", "bytes", "seconds"):  # their ranges go by round numbers
+        return ",".join(map(str, values))
+    runs: list[list[int]] = []
+    for each in values:
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)

@@ -1,0 +1,149 @@
+"""The sessions of a setting that was swept over many: what it comes to on each, and the way into one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import Screen
+
+from context_tui.sweep.results import Whole, whole
+from context_tui.sweep.rows import Row
+from context_tui.sweep.settings import Setting
+from context_tui.tui.screens.replay.drawn import Drawn
+from context_tui.tui.screens.replay.telling import limits
+from context_tui.tui.screens.sweep.board import ORDERS, Board
+from context_tui.tui.screens.sweep.drawn import ListView
+from context_tui.tui.screens.sweep.table import Column, columns_of
+from context_tui.tui.text import plural
+from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, pad, safe, short_path, spread
+from context_tui.tui.widgets.draw import on as on_ground
+from context_tui.tui.widgets.footer import KeyFooter
+
+NAME = 30
+"""Cells for the name of a session before numbers are told in short."""
+
+
+def ordered(rows: Sequence[Row], order: str) -> list[tuple[Row, Whole]]:
+    """The sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
+    chosen = next(each for each in ORDERS if each.name == order)
+    found = [(row, whole([row], row.cost.unit if row.cost else "")) for row in rows]
+    return sorted(found, key=lambda each: -chosen.key(each[1]))
+
+
+def lines(board: Board, found: Sequence[tuple[Row, Whole]], order: str, width: int) -> list[list[Run]]:
+    """A head, and a line for each session."""
+    columns = columns_of(board)
+    full = width - sum(_cells(columns, found, True)) >= NAME
+    cells = _cells(columns, found, full)
+    while sum(cells) > width - NAME // 2 and len(cells) > 2:
+        cells.pop()
+    name = width - sum(cells)
+    shown = list(zip(columns, cells, strict=False))
+    head: list[Run] = [("  session".ljust(name), MUTED)]
+    head += [
+        (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), HUE if each.order == order else MUTED)
+        for each, cell in shown
+    ]
+    made = [head]
+    for row, each in found:
+        path = short_path(row.session, name - 3)
+        numbers = [(column.told(column.value(each), full).rjust(cell), "") for column, cell in shown]
+        made.append([(f"  {path}".ljust(name), ""), *numbers])
+    return [pad(line, width) for line in made]
+
+
+def _cells(columns: Sequence[Column], found: Sequence[tuple[Row, Whole]], full: bool) -> list[int]:
+    """How wide the columns are."""
+    texts = [[column.told(column.value(each), full) for _, each in found] for column in columns]
+    return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
+
+
+class SessionsScreen(Screen[None]):
+    """The sessions of one setting."""
+
+    CSS_PATH = "sweep.tcss"
+    AUTO_FOCUS = "ListView"
+    BINDING_GROUP_TITLE = "Sessions of a setting"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "session", key_display="↑↓", id="sweep-session-up", tooltip="Session above"),
+        Binding("down,j", "move(1)", "next", show=False, id="sweep-session-down", tooltip="Session below"),
+        Binding("enter", "open", "inspect", id="sweep-session-open", tooltip="Open it with this policy and settings"),
+        Binding("o", "sort", "sort", id="sweep-session-sort", tooltip="By what was used later, or by what was saved"),
+        Binding("pagedown", "move(10)", "down", show=False, id="sweep-session-page-down", tooltip="Ten sessions down"),
+        Binding("pageup", "move(-10)", "up", show=False, id="sweep-session-page-up", tooltip="Ten sessions up"),
+        Binding("escape,q", "dismiss", "back", key_display="esc", id="sweep-session-back", tooltip="To the settings"),
+    ]
+
+    @dataclass
+    class Opened(Message):
+        """A session is to be opened, with a policy and its settings."""
+
+        name: str
+        setting: Setting
+
+    def __init__(self, board: Board, setting: Setting, *, ascii: bool) -> None:
+        super().__init__()
+        self._board, self._setting, self._ascii = board, setting, ascii
+        self._rows = [row for row in board.made.rows if row.setting == setting.name]
+        self.order, self.at, self._first = "used later", 0, 0
+        self.found = ordered(self._rows, self.order)
+
+    def compose(self) -> ComposeResult:
+        """A header, the sessions, limits, footer."""
+        plain = self._ascii
+        yield Drawn(self._header, ascii=plain, id="sessions-header")
+        yield ListView(self._lines, ascii=plain, id="sweep-sessions")
+        yield Drawn(lambda width, _: [[(limits(width), MUTED)]], ascii=plain, id="sessions-limits")
+        yield KeyFooter()
+
+    def _header(self, width: int, _: int) -> list[list[Run]]:
+        parts: list[tuple[int, Run]] = [
+            (8, (safe(self._setting.name), BOLD)),
+            (9, (f"on {plural(len(self.found), 'session')}", "")),
+        ]
+        return [spread(parts, [(f"most {self.order} first", MUTED)], width)]
+
+    def _lines(self, width: int, height: int) -> list[list[Run]]:
+        room = height - 1
+        self._first = max(min(max(self._first, self.at - room + 1), self.at), 0)
+        head, *made = lines(self._board, self.found, self.order, width)
+        made[self.at] = on_ground(made[self.at])
+        return [head, *made[self._first : self._first + room]]
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self.at = min(max(self.at + rows, 0), len(self.found) - 1)
+        self.query_one(ListView).refresh()
+
+    def action_sort(self) -> None:
+        """By the other number."""
+        here = self.found[self.at][0]
+        self.order = "saved" if self.order == "used later" else "used later"
+        self.found = ordered(self._rows, self.order)
+        self.at = next(at for at, (row, _) in enumerate(self.found) if row is here)
+        for pane in self.query(Drawn):
+            pane.refresh()
+
+    @on(ListView.Clicked)
+    def _clicked(self, event: ListView.Clicked) -> None:
+        place = self._first + event.line - 1
+        if event.line > 0 and place < len(self.found):
+            self.at = place
+            self.query_one(ListView).refresh()
+            if event.twice:
+                self.action_open()
+
+    @on(ListView.Scrolled)
+    def _scrolled(self, event: ListView.Scrolled) -> None:
+        self.action_move(event.lines)
+
+    def action_open(self) -> None:
+        """Open the session under the cursor in the inspector."""
+        row, _ = self.found[self.at]
+        self.post_message(self.Opened(row.session, self._setting))

@@ -1,0 +1,470 @@
+"""The sweep screen: rows that come in, keys meanwhile, other grids, the way there and back, many sessions, pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+import context_tui as ct
+from context_tui.cli import main
+from context_tui.session.session import Session, SessionInfo
+from context_tui.sweep.measure import How, rows_of
+from context_tui.sweep.results import Sweep
+from context_tui.sweep.rows import Row, row_report
+from context_tui.sweep.settings import Setting, grid
+from context_tui.sweeping import Task, Work, on_processes, places
+from context_tui.tui.app import ContextTuiApp, Swept
+from context_tui.tui.controller import Controller
+from context_tui.tui.options import Options
+from context_tui.tui.screens.help import HelpScreen
+from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.screens.replay.screen import ReplayScreen
+from context_tui.tui.screens.sweep import grids, screen, screen_of
+from context_tui.tui.screens.sweep.drawn import ListView, PlotView
+from context_tui.tui.screens.sweep.plot import GUTTER
+from context_tui.tui.screens.sweep.screen import SweepScreen
+from context_tui.tui.screens.sweep.sessions import SessionsScreen
+from context_tui.tui.screens.sweep.texts import TextScreen
+from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
+from tests.tui.inspecting import inspector, settled, unsafe
+from tests.tui.test_sweep_board import MICRO
+from tests.tui.tuning import sample
+
+SAMPLES = Path(__file__).parents[2] / "sample_sessions"
+WINDOW = 60_000
+GRID = "keep_recent_turns=1..4 min_clear_tokens=100,512,2000"
+Snap = Callable[..., bool]
+
+
+@pytest.fixture(autouse=True)
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Propose few settings: they are not what is tested here."""
+    monkeypatch.setattr(grids, "PROPOSED", 64 if "snapshot" in request.node.name else 12)
+    monkeypatch.setattr(grids, "FEWEST", 6)
+
+
+def alone(session: Session | None = None, *, light: bool = False, **asked: Any) -> Shell[SweepScreen]:
+    """The screen without the inspector."""
+    controller = Controller(session or sample(), Options(window=asked.pop("window", WINDOW), **asked))
+    controller.open(controller.view.session)
+    return Shell(screen_of(controller), light=light)
+
+
+def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:
+    return ContextTuiApp(session or sample(), window=WINDOW, **asked)
+
+
+def sweeping(pilot: Pilot[Any]) -> SweepScreen:
+    found = [each for each in pilot.app.screen_stack if isinstance(each, SweepScreen)]
+    assert found, pilot.app.screen
+    return found[-1]
+
+
+async def known(pilot: Pilot[Any]) -> SweepScreen:
+    """Wait until every setting is measured."""
+    await until(pilot, lambda: any(isinstance(each, SweepScreen) for each in pilot.app.screen_stack))
+    found = sweeping(pilot)
+    await until(pilot, lambda: not found.running)
+    assert not found.board.missing and not found.board.trouble, found.board.trouble
+    await pilot.pause()
+    return found
+
+
+async def typed(pilot: Pilot[Any], grid: str) -> SweepScreen:
+    """Type another grid, and wait for it."""
+    await pilot.press("e")
+    line = sweeping(pilot).query_one(Input)
+    assert line.has_focus
+    line.value = grid
+    await pilot.press("enter")
+    return await known(pilot)
+
+
+class Gate:
+    """Lets settings be measured one by one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open, self.asked, self.fails = Event(), list[str](), False
+        monkeypatch.setattr(screen, "rows_of", self.gated)
+
+    def gated(self, there: Any, settings: list[Setting], checkpoint: Callable[[], object]) -> Iterator[Row]:
+        self.asked += [each.name for each in settings]
+        for number, row in enumerate(rows_of(there, settings, checkpoint)):
+            while number >= 2 and not self.open.is_set():
+                checkpoint()
+                self.open.wait(0.02)
+            if self.fails:
+                raise RuntimeError("secret text")
+            yield row
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    monkeypatch.setattr(screen, "EVERY", 0.0)
+    monkeypatch.setattr(screen, "CALM", 0)
+    return Gate(monkeypatch)
+
+
+# Rows that come in
+
+
+async def test_the_rows_are_those_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(messages(30)))
+    session = ct.open_session(path, window=12_000)
+    running = alone(session, window=12_000)
+    async with running.run_test(size=(100, 32)) as pilot:
+        await known(pilot)
+        found = await typed(pilot, GRID)
+        await pilot.press("y")
+        command = running.clipboard.split()
+    assert command[:3] == ["context-tui", "sweep", str(path)] and "--current" not in command
+    assert main([*command[1:], "--json", "--jobs", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    here = [row_report(row) for row in found.board.made.told]
+    assert len(here) == 12
+    for row in (*here, *report["rows"]):
+        row.pop("project")  # a command takes the folder of the file for one
+    assert report["rows"] == json.loads(json.dumps(here))
+    assert report["frontier"] == found.board.standing.frontier and report["best"] == found.board.standing.best
+
+
+async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None:
+    running = alone()
+    async with running.run_test(size=(120, 36)) as pilot:
+        found = sweeping(pilot)
+        await until(pilot, lambda: found.board.done >= 2)
+        assert "esc stops" in drawn(running)
+        await pilot.press("o", "j", "k", "end", "m", "m", "f", "f", "t")
+        assert isinstance(running.screen, TextScreen)
+        await pilot.press("escape", "question_mark")
+        assert isinstance(running.screen, HelpScreen)
+        await pilot.press("escape")
+        assert found.running and found.board.order == "used later"
+        gate.open.set()
+        await known(pilot)
+        assert "esc stops" not in drawn(running) and found.board.done == len(found.board.settings)
+
+
+async def test_escape_stops_and_then_leaves_and_r_goes_on(gate: Gate) -> None:
+    running = alone()
+    async with running.run_test(size=(120, 36)) as pilot:
+        found = sweeping(pilot)
+        await until(pilot, lambda: found.board.done >= 2)
+        await pilot.press("escape")
+        assert not found.running and "stopped; r goes on" in drawn(running) and not running.answers
+        asked = len(gate.asked)
+        gate.open.set()
+        await pilot.press("r")
+        await known(pilot)
+        assert len(gate.asked) < 2 * asked, "what was measured is not asked for again"
+        await pilot.press("escape")
+        await until(pilot, lambda: running.answers)
+        assert running.answers == [None]
+
+
+async def test_another_grid_begins_anew_and_keeps_rows(gate: Gate) -> None:
+    running = alone()
+    async with running.run_test(size=(120, 36)) as pilot:
+        found = sweeping(pilot)
+        await until(pilot, lambda: found.board.done >= 2)
+        gate.open.set()
+        await typed(pilot, "keep_recent_turns=1..3")
+        asked = len(gate.asked)
+        await typed(pilot, "keep_recent_turns=2..3,40")
+        assert gate.asked[asked:] == ["defect-microcompact keep_recent_turns=40"]
+        assert [each.name for each in found.board.settings] == [
+            "defect-microcompact",
+            *(f"defect-microcompact keep_recent_turns={turns}" for turns in (2, 40)),
+        ]
+
+
+async def test_what_is_wrong_with_a_grid_stands_below_it() -> None:
+    running = alone()
+    async with running.run_test(size=(100, 32)) as pilot:
+        found = await known(pilot)
+        before = found.board.text
+        await pilot.press("e", *" keep=1", "enter")
+        await pilot.pause()
+        line = drawn(running).split("\n")[2]
+        assert "unknown parameter 'keep'" in line and found.query_one(Input).has_focus
+        await pilot.press("backspace")
+        assert "unknown parameter" not in drawn(running)
+        await pilot.press("escape")
+        assert found.query_one(Input).value == before == found.board.text
+        assert found.query_one(ListView).has_focus and not running.answers
+
+
+async def test_a_defect_in_the_thread_is_told_without_its_text(gate: Gate) -> None:
+    gate.fails = True
+    running = alone()
+    async with running.run_test(size=(100, 32)) as pilot:
+        found = sweeping(pilot)
+        await until(pilot, lambda: found.board.trouble)
+        await pilot.pause()
+        text = drawn(running)
+        assert "RuntimeError; please report it" in text and "secret text" not in text
+        await pilot.press("j", "m", "t", "escape", "escape")
+        await until(pilot, lambda: running.answers)
+
+
+# The table and the plot
+
+
+async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
+    running = alone()
+    async with running.run_test(size=(120, 36)) as pilot:
+        await known(pilot)
+        found = await typed(pilot, GRID)
+        board, table, plot = found.board, found.query_one(ListView), found.query_one(PlotView)
+        await pilot.press("home")
+        await pilot.click(ListView, offset=(8, table.gutter.top + 3))
+        await pilot.pause()
+        assert board.at == 2
+        best = board.standing.frontier[-1]
+        assert found._scatter is not None
+        x, y = found._scatter[2].frame.cell(board.standing.points[best])
+        await pilot.click(PlotView, offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
+        await pilot.pause()
+        assert board.cursor == best and "◆" in drawn(running)
+        head = drawn(running).split("\n")[4]
+        await pilot.click(ListView, offset=(head.index("used later") + 3, table.gutter.top))
+        await pilot.pause()
+        assert board.order == "used later" and board.cursor == best
+        await pilot.click(ListView, offset=(8, table.gutter.top + 2), times=2)
+        await until(pilot, lambda: running.answers)
+
+
+@pytest.mark.slow
+async def test_the_cursor_is_always_in_sight() -> None:
+    running = alone()
+    async with running.run_test(size=(80, 24)) as pilot:
+        found = await known(pilot)
+        for keys in (["home"], ["end"], ["pageup"] * 3, ["k"] * 9, ["o"], ["i"], ["greater_than_sign"], ["asterisk"]):
+            await pilot.press(*keys)
+            await pilot.pause()
+            place, room = found.board.at - found._first, found.query_one(ListView).room
+            assert 0 <= place < room, keys
+        found.post_message(ListView.Scrolled(-3))
+        found.query_one(ListView).post_message(ListView.Scrolled(3))
+        await pilot.pause()
+
+
+async def test_money_and_only_the_best() -> None:
+    running = alone()
+    async with running.run_test(size=(120, 36)) as pilot:
+        await known(pilot)
+        found = await typed(pilot, GRID)
+        await pilot.press("m")
+        assert found.board.by == "money" and "in money" in drawn(running)
+        assert "▲cost" in found.query_one(ListView).render().plain
+        await pilot.press("f")
+        assert set(found.board.listed) == {*found.board.standing.frontier, found.board.made.current}
+        await pilot.press("m", "f")
+        assert len(found.board.listed) == 12
+
+
+# The way there and back
+
+
+async def test_from_the_replay_screen_and_back_with_a_setting() -> None:
+    running = app()
+    async with running.run_test(size=(120, 36)) as pilot:
+        await settled(pilot)
+        await pilot.press("l", "s")
+        await known(pilot)
+        await typed(pilot, "keep_recent_turns=1..3")
+        await pilot.press("home")
+        chosen = sweeping(pilot).board.cursor
+        assert chosen.endswith("keep_recent_turns=1")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(running.screen, ReplayScreen))
+        replay = running.screen
+        assert isinstance(replay, ReplayScreen) and replay.comparison.lane.values == {"keep_recent_turns": 1}
+        await pilot.press("s")
+        again = await known(pilot)
+        assert again.board.made.current == chosen, "the current setting is the one that was taken over"
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
+        assert inspector(running).view.settings("defect-microcompact") == {"keep_recent_turns": 1}
+
+
+async def test_from_the_inspector_and_back_with_another_policy() -> None:
+    running = app()
+    async with running.run_test(size=(120, 36)) as pilot:
+        await settled(pilot)
+        commands = {each.title.partition(":")[0]: each for each in inspector(running).commands()}
+        commands["Sweep"].callback()
+        await known(pilot)
+        await typed(pilot, "defect-compact compact_ratio=0.4,0.5")
+        found = sweeping(pilot)
+        found.board.point_at("defect-compact compact_ratio=0.4")
+        await pilot.press("y", "enter")
+        await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
+        view = inspector(running).view
+        assert view.policy == "defect-compact" and view.settings("defect-compact") == {"compact_ratio": 0.4}
+        assert running.clipboard.endswith(
+            "-P defect-compact -p compact_ratio=0.4,0.5 --current defect-microcompact --window 60000"
+        )
+
+
+async def test_what_cannot_be_swept_is_refused() -> None:
+    running = app(policy="manual")
+    async with running.run_test(size=(100, 32)) as pilot:
+        await settled(pilot)
+        inspector(running).action_full_screen("sweep")
+        await pilot.pause()
+        assert isinstance(running.screen, InspectorScreen)
+        assert any("by hand" in each.message for each in running._notifications)
+
+
+@pytest.mark.slow
+async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    running = alone()
+    async with running.run_test(size=(100, 32)) as pilot:
+        await known(pilot)
+        found = await typed(pilot, GRID)
+        await pilot.press("x", "x", "c")
+        assert sorted(each.name for each in tmp_path.iterdir()) == [
+            "refactor-auth-sweep-2.svg",
+            "refactor-auth-sweep.svg",
+        ]
+        assert running.clipboard == "# defect's configuration, [turn]\nmicrocompact_ratio = 0.6"
+        await pilot.press("t")
+        text = drawn(running)
+        whole = found.board.wholes[found.board.cursor]
+        assert isinstance(running.screen, TextScreen) and f"saves {whole.saved:,}" in text
+        assert "nothing sets" in text
+
+
+# Many sessions
+
+
+@pytest.fixture
+def swept(tmp_path: Path) -> Swept:
+    for name, turns in (("one", 12), ("two", 20)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(messages(turns)))
+    settings = grid(MICRO, ["keep_recent_turns=3,1..2"])
+    found, _ = places([tmp_path])
+    tasks = [Task(place, range(len(settings))) for place in found]
+    rows = [row for done in on_processes(tasks, Work.of(settings, How(window=6_000)), 1) for row in done.rows]
+    infos: dict[str, SessionInfo] = {place.name: place.info for place in found}
+    return Swept(Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X")
+
+
+async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: Swept) -> None:
+    running = ContextTuiApp([], window=6_000, swept=swept)
+    async with running.run_test(size=(120, 36)) as pilot:
+        found = await known(pilot)
+        assert "2 sessions" in drawn(running) and not found.query(Input)
+        await pilot.press("home", "y", "p")
+        assert isinstance(running.screen, TextScreen) and running.clipboard == "context-tui sweep X"
+        await pilot.press("escape", "enter")
+        await until(pilot, lambda: isinstance(running.screen, SessionsScreen))
+        listed = running.screen
+        assert isinstance(listed, SessionsScreen) and len(listed.found) == 2
+        await pilot.press("down", "o", "enter")
+        await settled(pilot)
+        opened = inspector(running)
+        assert opened.view.session.info.path == listed.found[listed.at][0].session
+        assert opened.view.settings("defect-microcompact") == {"keep_recent_turns": 1}
+        await pilot.press("escape")
+        await until(pilot, lambda: running.screen is listed)
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: not running.is_running)
+
+
+# Odd sessions, odd sizes
+
+
+@pytest.mark.slow
+async def test_session_text_is_safe_in_every_pane() -> None:
+    running = alone(ct.from_messages(messages(30)), window=12_000)
+    async with running.run_test(size=(140, 50)) as pilot:
+        await known(pilot)
+        text = drawn(running)
+        assert "input tokens" in text and not unsafe(text.replace("\n", ""))
+
+
+@pytest.mark.parametrize("what", [[], [{"role": "user", "content": "Hello"}]], ids=["empty", "no call"])
+async def test_a_session_without_calls_has_nothing_to_save(what: list[dict[str, Any]]) -> None:
+    running = alone(ct.from_messages(what))
+    async with running.run_test(size=(80, 24)) as pilot:
+        await known(pilot)
+        await pilot.press("j", "m", "o", "f", "t", "escape", "asterisk", "end", "escape")
+        await until(pilot, lambda: running.answers)
+
+
+@pytest.mark.slow
+async def test_every_size_has_its_panes_and_keys() -> None:
+    running = alone()
+    async with running.run_test(size=(100, 32)) as pilot:
+        found = await known(pilot)
+        for size in ((60, 20), (80, 24), (110, 24), (160, 50), (200, 60)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.1)
+            text = drawn(running)
+            assert footer_fits(running)
+            for words in ("saved", "used later", "◆", "? help", "settings"):
+                assert words in text, size
+            for pane in ("#sweep-header", "#sweep-grid", "#sweep-table", "#sweep-plot", "#sweep-words", "Footer"):
+                region = found.query_one(pane).region
+                assert region.height > 0 and region.bottom <= size[1] and region.right <= size[0], (pane, size)
+        await pilot.resize_terminal(50, 18)
+        await until(pilot, lambda: "enlarge" in drawn(running))
+
+
+async def test_nothing_but_ascii_is_drawn_where_that_is_asked_for() -> None:
+    running = alone(ascii=True)
+    async with running.run_test(size=(120, 40)) as pilot:
+        found = await known(pilot)
+        for name in ("#sweep-header", "#sweep-status", "#sweep-table", "#sweep-plot", "#sweep-words"):
+            text = found.query_one(name).render().plain  # type: ignore[union-attr]
+            assert text.isascii(), text
+
+
+# Pictures
+
+
+def steps(*keys: str) -> Callable[[Pilot[Any]], Awaitable[None]]:
+    async def run(pilot: Pilot[Any]) -> None:
+        await known(pilot)
+        await pilot.press(*keys)
+        await pilot.pause(0.2)
+
+    return run
+
+
+def coding(**asked: Any) -> Shell[SweepScreen]:
+    """The sample session in which something was used later."""
+    return alone(ct.open_session(SAMPLES / "coding-session.jsonl"), window=65_536, **asked)
+
+
+def test_snapshot_80(snap_compare: Snap) -> None:
+    """80 x 24: five settings, the plot below them, the one under the cursor against the current one."""
+    assert snap_compare(coding(), terminal_size=(80, 24), run_before=steps("asterisk"))
+
+
+def test_snapshot_160(snap_compare: Snap) -> None:
+    """160 x 50: table and plot side by side, the cursor beaten by another, and how its agent is told."""
+    assert snap_compare(coding(), terminal_size=(160, 50), run_before=steps("down", "down", "down"))
+
+
+@pytest.mark.slow
+def test_snapshot_light_money_best(snap_compare: Snap) -> None:
+    """120 x 36, light: money, and only what nothing beats."""
+    assert snap_compare(coding(light=True), terminal_size=(120, 36), run_before=steps("m", "f", "home"))
+
+
+@pytest.mark.slow
+def test_snapshot_60_ascii(snap_compare: Snap) -> None:
+    """60 x 20 in ASCII: still readable."""
+    assert snap_compare(coding(ascii=True), terminal_size=(60, 20), run_before=steps("asterisk"))

@@ -24,7 +24,7 @@ from context_tui.sweep.measure import Measured, rows_of
 from context_tui.sweep.results import Sweep
 from context_tui.sweep.rows import Row
 from context_tui.sweep.settings import Setting
-from context_tui.tui.pictures import save_picture
+from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.replay.drawn import Drawn
 from context_tui.tui.screens.replay.telling import limits
@@ -393,7 +393,7 @@ class SweepScreen(Screen[Command | None]):
         name = (PurePath(known.session.info.path).stem if known else "") or "sessions"
         title, picture = visible(f"{name}: sweep"), self.app.export_screenshot
         try:
-            path = save_picture(picture(title=title), f"{name}-sweep")
+            path = saved(picture(title=title), f"{name}-sweep", "svg")
         except OSError as error:
             self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:

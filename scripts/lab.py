@@ -24,12 +24,15 @@ from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
 from context_tui.lab import Lab, Settings  # noqa: E402
 from context_tui.policies.parameters import params_for  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
+from context_tui.price.priced import price  # noqa: E402
 from context_tui.replay.backtest import Backtested, explaining  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
 LEAST_CALLS = 10
 """Calls from which on there is something to replay."""
+LEAST_DRAWN = -0.5
+"""The least share of the cost that a policy saves for it to be in the picture: others would leave no room in it."""
 
 COMPARED = (
     *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "anthropic-clear-tool-uses"),
@@ -55,7 +58,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Sums:
-    """A policy over all sessions: tokens and USD without it and with it, and what it dropped."""
+    """A policy over all sessions: tokens and USD without it and with it, and what it dropped.
+
+    ``cost_anywhere`` is the cost if changed prompts were read from the cache up to their first change.
+    """
 
     name: str
     firings: int
@@ -64,6 +70,7 @@ class Sums:
     overflows: int
     cost_without: float
     cost: float
+    cost_anywhere: float
     dropped: int
     used: int
     tokens_dropped: int
@@ -77,7 +84,15 @@ class Sums:
     @property
     def cheaper(self) -> float:
         """The share of the cost that was saved."""
-        return 1 - self.cost / self.cost_without if self.cost_without else 0.0
+        return self._cheaper(self.cost)
+
+    @property
+    def cheaper_anywhere(self) -> float:
+        """The same where changed prompts are read up to their first change."""
+        return self._cheaper(self.cost_anywhere)
+
+    def _cheaper(self, cost: float) -> float:
+        return 1 - cost / self.cost_without if self.cost_without else 0.0
 
     @property
     def regret(self) -> float:
@@ -112,6 +127,10 @@ def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Su
         sum(each.replay.totals.overflows for each in found),
         sum(each.priced.baseline_cost for each in found),
         sum(each.priced.cost for each in found),
+        sum(
+            price(each.replay, recorded=named.lab.calls, reuse="anywhere").cost
+            for named, each in zip(labs, found, strict=True)
+        ),
         sum(each.regret.dropped for each in found),
         sum(each.regret.used_later for each in found),
         sum(each.regret.tokens_dropped for each in found),
@@ -299,8 +318,8 @@ def _prices(labs: Sequence[Named]) -> list[str]:
 
 
 _SUMS = (
-    "| policy | firings | tokens sent | saved | calls over the window | cost | saved | blocks dropped | used later "
-    "| tokens dropped | used later |"
+    "| policy | firings | tokens sent | saved | calls over the window | cost | saved | saved, read up to the change "
+    "| blocks dropped | used later | tokens dropped | used later |"
 )
 
 
@@ -312,10 +331,16 @@ def _policies(policies: Sequence[Sums]) -> list[str]:
         "and summaries at cache prices, in USD. *Used later* is the regret: content that went and that the recorded",
         "run fetched again, edited or referred to.",
         "",
+        "A call whose prompt a policy changed is priced as recorded calls of this agent did after a change: it reads up",
+        "to the end of an earlier call before the change, else the system prompt, and writes the rest again. That is",
+        "dear for policies that change a little at every call. *Read up to the change* is what a harness pays that sets",
+        "a breakpoint of the cache before what it clears, or whose provider keeps every beginning.",
+        "",
+        *_beyond(policies),
         "![Money saved against regret, by policy](lab/policies.svg)",
         "",
         _SUMS,
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_sums_row(each) for each in policies),
         "",
     ]
@@ -333,7 +358,7 @@ def _settings(settings: Sequence[Sums]) -> list[str]:
         "![Money saved against regret, by setting](lab/settings.svg)",
         "",
         _SUMS,
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         *(_sums_row(each) for each in best),
     ]
     if default is not None:
@@ -350,6 +375,7 @@ def _sums_row(sums: Sums, before: str = "") -> str:
         f"{sums.overflows:,}",
         f"{sums.cost:,.2f}",
         f"{sums.cheaper:.1%}",
+        f"{sums.cheaper_anywhere:.1%}",
         f"{sums.dropped:,}",
         f"{sums.used:,}",
         f"{sums.tokens_dropped:,}",
@@ -366,8 +392,18 @@ def _money_and_regret(title: str, series: Sequence[Series]) -> str:
     return chart(title, x, Axis("dropped tokens that were used later", 0.0, most), series)
 
 
+def _beyond(policies: Sequence[Sums]) -> list[str]:
+    """The policies that are not in the picture."""
+    names = [each.name for each in policies if each.cheaper < LEAST_DRAWN]
+    return (
+        [f"Not in the picture, as they cost over {1 - LEAST_DRAWN:.1f} times as much: {', '.join(names)}.", ""]
+        if names
+        else []
+    )
+
+
 def _policies_chart(policies: Sequence[Sums]) -> str:
-    shown = [each for each in policies if each.firings]
+    shown = [each for each in policies if each.firings and each.cheaper >= LEAST_DRAWN]
     return _money_and_regret("Policies", [Series(each.name, [(each.cheaper, each.tokens_used)]) for each in shown])
 
 

@@ -142,7 +142,7 @@ def test_odd_messages(tmp_path: Path) -> None:
         ("", "empty"),
         ("   \n ", "blank"),
         ("{", "known session format"),
-        ("[]", "known session format"),
+        ("[]", "an empty list"),
         ("hello", "known session format"),
         ('{"messages": 7}', "known session format"),
         ("[" * 100_000, "known session format"),

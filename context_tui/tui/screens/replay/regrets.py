@@ -145,6 +145,7 @@ class RegretsScreen(Screen[Command | None]):
         if found is not None and found.numbers:
             self._read("dropped", used_later.dropped_side(found, self.at))
             self._read("used", used_later.used_side(found, self.at))
+            self.call_after_refresh(self._seek_again)  # the two sides may have another size by then
 
     @property
     def _lines(self) -> int:

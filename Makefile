@@ -15,7 +15,7 @@ export PIP_ROOT_USER_ACTION = ignore
 PIP := $(BIN)/python -m pip install -qq --no-warn-script-location
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings lab build clean
+.PHONY: help setup demo test check pytest slow colours live bench growth snapshots samples screenshots readme recordings agreement lab build clean
 
 help: ## list what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name about; do printf '%-12s %s\n' "$$name" "$$about"; done
@@ -45,7 +45,7 @@ demo: setup ## open the inspector on a sample session
 test: check pytest ## lint, types, layers and the tests
 
 pytest: setup ## the tests alone
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: setup ## lint, types and layers only
 	$(BIN)/ruff check
@@ -82,8 +82,11 @@ readme: setup ## write the README's tables and outputs anew
 recordings: setup ## our numbers beside those of real recordings, into docs/recordings.md
 	$(BIN)/python scripts/recordings.py $(RECORDINGS) --write
 
+agreement: setup ## what each format's reader makes of real recordings, into docs/agreement.md
+	$(BIN)/python scripts/agreement.py $(dir $(RECORDINGS)) --write
+
 lab: setup ## the tuning lab over real recordings, into docs/lab.md (takes a minute)
-	$(BIN)/python scripts/lab.py $(RECORDINGS) --write
+	$(BIN)/python scripts/lab.py $(dir $(RECORDINGS)) --write
 
 build: setup ## build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation

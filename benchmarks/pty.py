@@ -16,7 +16,11 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 
-DOWN, PAGE_DOWN, END, HOME = "\x1b[B", "\x1b[6~", "\x1b[F", "\x1b[H"
+DOWN, PAGE_DOWN, PAGE_UP, END, HOME = "\x1b[B", "\x1b[6~", "\x1b[5~", "\x1b[F", "\x1b[H"
+
+
+COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
+"""What is installed has been compiled; a checkout is when it is run, where nothing forbids it."""
 
 
 class Terminal:
@@ -30,7 +34,7 @@ class Terminal:
         self.begun = time.perf_counter()
         outer = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        variables = {**outer, **terminal, "CONTEXT_TUI_STATE": "", **(env or {})}
+        variables = {**outer, **terminal, **COMPILED, "CONTEXT_TUI_STATE": "", "CONTEXT_TUI_CACHE": "", **(env or {})}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:  # the child, until it becomes the program
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import growth
+from benchmarks.finding import finding
+from benchmarks.following import following
 from benchmarks.measures import MEASURES as SCREENS
 from benchmarks.measures import Row
 from benchmarks.sweeps import replaying, sweeping
 
-MEASURES = {**SCREENS, "replays": replaying, "sweeps": sweeping}
+MEASURES = {**SCREENS, "picker": finding, "following": following, "replays": replaying, "sweeps": sweeping}
 
 
 def line(row: Row) -> str:

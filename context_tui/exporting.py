@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from context_tui.compaction.exportable import PairCheck, check_pairs, exportable, recording_of
+from context_tui.compaction.exportable import PairCheck, check_pairs, exportable
 from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.formats.base import Format, scan
+from context_tui.formats.opening import format_of
 from context_tui.formats.registry import FORMATS, format_named
-from context_tui.losses import weights
+from context_tui.losses import Losses, weights
+from context_tui.pages import ABOUT, MARKDOWN, SUFFIX, write_page
 from context_tui.session.context import as_recorded
-from context_tui.session.derived import recorded_usage
+from context_tui.session.derived import recorded_usage, recording_of
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.memory import facts_of
 from context_tui.session.session import Message, Session
-from context_tui.temporary import is_temporary, private_folder
+from context_tui.temporary import is_temporary, move_new, private_folder, sync, sync_names
 from context_tui.tokens.measured import measured
 
 NAME_BYTES = 255
@@ -47,7 +49,7 @@ class ExportResult:
     """What was written.
 
     ``losses`` is what the format cannot hold, what had to be mended, and how what reads back differs, in words;
-    ``check`` what is unpaired in it.
+    ``check`` what is unpaired in it. ``backup`` is the copy of what was changed in place.
     """
 
     path: Path
@@ -55,10 +57,11 @@ class ExportResult:
     losses: list[str]
     resume_command: str = ""
     check: PairCheck = field(default_factory=PairCheck)
+    backup: Path | None = None
 
 
 def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
-    """Write *session* to *out*, readable by its owner only.
+    """Write *session* to *out*, readable by its owner only, in a format or as ``markdown``, a page to read.
 
     A session to which nothing was applied is copied in its own format, record by record; else what is written is the
     context at its end.
@@ -71,17 +74,15 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
         OutputExists: *out* exists, and *force* was not given.
         Error: the format cannot be written, the input has changed since it was read, or writing failed.
     """
-    form = format_named(format_name)
-    if not form.writable:
-        raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(writable_formats())}")
+    form = _form_of(format_name)
     check_place(session, out, force)
     _check_input(session)
     try:
         with private_folder(out.parent, out.name) as folder:
             temporary = folder / out.name
-            result = _copied(form, session, temporary, out) or _written(form, session, temporary, out)
+            result = _made(form, session, temporary, out)
             os.chmod(temporary, 0o600)
-            _sync(temporary)
+            sync(temporary)
             _check_input(session)  # again: what was written was read meanwhile
             _move(temporary, out, force)  # behind this nothing may fail
     except OSError as error:
@@ -89,9 +90,46 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
     return result
 
 
+def try_export(session: Session, format_name: str) -> ExportResult:
+    """What :func:`export` would come to, without a file that stays: one is written apart, checked, and removed.
+
+    Raises:
+        Error: as :func:`export`.
+    """
+    form = _form_of(format_name)
+    _check_input(session)
+    try:
+        with private_folder(Path(tempfile.gettempdir()), "export") as folder:
+            return _made(form, session, folder / "export", Path("export"))
+    except OSError as error:
+        raise _unwritable(Path(tempfile.gettempdir()), error) from None
+
+
+def _form_of(format_name: str) -> Format | None:
+    """The format that is to be written; None for a page.
+
+    Raises:
+        Error: there is none of this name, or it cannot be written.
+    """
+    form = None if format_name == MARKDOWN else format_named(format_name)
+    if form is not None and not form.writable:
+        raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(export_formats())}")
+    return form
+
+
+def _made(form: Format | None, session: Session, temporary: Path, out: Path) -> ExportResult:
+    """Write a session to a temporary file."""
+    if form is None:
+        return _page(session, temporary, out)
+    return _copied(form, session, temporary, out) or _written(form, session, temporary, out)
+
+
 def is_copied(session: Session, format_name: str) -> bool:
     """Whether *session* is written as the records that it was read from: nothing was applied, the format is its own."""
-    return not session.origin and format_name == session.info.format and format_named(format_name).copies
+    if session.origin or format_name != session.info.format:
+        return False
+    form = format_named(format_name)
+    return form.copies and form.can_copy(session)
 
 
 def _copied(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
@@ -151,8 +189,10 @@ def _written(form: Format, session: Session, temporary: Path, out: Path) -> Expo
     """
     made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise ExportError(f"no messages to write{_and_why(made.losses.words)}; choose another point or policy")
+        raise _empty(made.losses)
     lost = made.losses + form.write(made.session, temporary)
+    if not weights(made.session.context_at()) - lost.gone:
+        raise _empty(lost)
     written = _read_back(form, temporary)
     losses = lost.words
     losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
@@ -166,36 +206,64 @@ def _written(form: Format, session: Session, temporary: Path, out: Path) -> Expo
     return ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
 
 
+def _page(session: Session, temporary: Path, out: Path) -> ExportResult:
+    """Write the context at the end of a session as a page of Markdown.
+
+    Raises:
+        ExportError: there is nothing to write.
+    """
+    messages = _messages_as_read(session)
+    if not any(message["content"] for message in messages):
+        raise _empty(Losses())
+    losses = write_page(session, messages, temporary)
+    return ExportResult(out, MARKDOWN, losses.words, check=check_pairs(session, messages, {}))
+
+
+def _empty(losses: Losses) -> ExportError:
+    why = f" ({'; '.join(losses.words)})" if losses.words else ""
+    return ExportError(f"no messages to write{why}; choose another point or policy")
+
+
 def _usage_lost(session: Session, written: Session) -> list[str]:
     """What a file does not hold of the usage that was recorded for a session to which nothing was applied."""
     lost = len(recorded_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
 
-def _and_why(notes: list[str]) -> str:
-    return f" ({'; '.join(notes)})" if notes else ""
-
-
 def writable_formats() -> list[str]:
-    """The names of the formats that can be written."""
+    """The names of the formats that can be written, and are opened again."""
     return [form.name for form in FORMATS.values() if form.writable]
 
 
+def export_formats() -> list[str]:
+    """What a session can be written as: the formats, and a page of Markdown."""
+    return [*writable_formats(), MARKDOWN]
+
+
+def about_format(name: str) -> str:
+    """What a session is written as, in words."""
+    return ABOUT if name == MARKDOWN else FORMATS[name].about
+
+
 def suggested_path(session: Session, format_name: str) -> Path:
-    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place.
+    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place, or where the
+    agent would take it for a session of its own.
 
     It is ``NAME.copy.EXT`` where nothing was applied.
     """
     source = Path(session.info.path or "session")
     if is_temporary(source):
         source = Path("session")  # standard input, spooled
+    usual = (SUFFIX,) if format_name == MARKDOWN else format_named(format_name).suffixes
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
-    suffix = own or format_named(format_name).suffixes[0]
+    # What is written anew is of the first kind that a format has: of lines, where it had documents before.
+    suffix = own if own and (own not in usual or is_copied(session, format_name)) else usual[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
     ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
     if utf8_len(stem + ending) > NAME_BYTES:
         stem = stem.encode("utf-8", "replace")[: NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
-    return source.with_name(stem + ending)
+    form = FORMATS.get(session.info.format)
+    return Path(stem + ending) if form and form.reads_all_beside(source) else source.with_name(stem + ending)
 
 
 def check_place(session: Session, out: Path, force: bool = False) -> None:
@@ -296,6 +364,7 @@ def _read_back(form: Format, path: Path) -> Session:
         ExportError: it cannot be read.
     """
     try:
+        format_of(path)  # or nobody could open it without naming the format
         listed = form.sessions(path)
         info = next((each for each in listed if not each.parent), listed[0] if listed else None)
         if info is None:
@@ -331,11 +400,15 @@ def _compare(
         what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
         raise ExportError(f"{form.name}: the written file lacks {what}; nothing was written; {_REMEDY}")
     pairs = [
-        ("est. {:,} tokens instead of {:,}", measured(again).total, measured(context).total),
-        ("{:,} messages instead of {:,}", len(again), len(context)),
-        ("{:,} turns instead of {:,}", len(measured(again).turn_starts), len(measured(context).turn_starts)),
+        ("est. {:,} token", measured(again).total, measured(context).total),
+        ("{:,} message", len(again), len(context)),
+        ("{:,} turn", len(measured(again).turn_starts), len(measured(context).turn_starts)),
     ]
-    differences = [f"the written file has {words.format(now, before)}" for words, now, before in pairs if now != before]
+    differences = [
+        f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
+        for unit, now, before in pairs
+        if now != before
+    ]
     if differences and not told and measured(again).total != measured(context).total:
         raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
     return differences
@@ -355,26 +428,13 @@ def _exists(out: Path) -> OutputExists:
     return OutputExists(f"{out}: already exists; name another file, or overwrite it with --force")
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _move(temporary: Path, out: Path, force: bool) -> None:
     """Into place in one step; without *force* only where nothing is, even if it came there just now."""
     if force:
         os.replace(temporary, out)
-    else:
-        try:
-            os.link(temporary, out)
-        except FileExistsError:
-            raise _exists(out) from None
-        except OSError:  # a file system without hard links
-            if os.path.lexists(out):
-                raise _exists(out) from None
-            os.rename(temporary, out)
-    with suppress(OSError):  # not every system can sync a folder
-        _sync(out.parent)
+        sync_names(out.parent)
+        return
+    try:
+        move_new(temporary, out)
+    except FileExistsError:
+        raise _exists(out) from None

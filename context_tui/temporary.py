@@ -15,6 +15,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EEXIST
 from pathlib import Path
 
 MARKER = ".context-tui"
@@ -50,6 +51,56 @@ def private_folder(beside: Path, name: str) -> Iterator[Path]:
         _open.discard(folder)
         if lock >= 0:
             os.close(lock)
+
+
+def moved_beside(made: Path, wanted: Path) -> Path:
+    """Give a file that was *made* the name *wanted*, or that with ``-2``, ``-3``, …: nothing is replaced. It is synced.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    sync(made)
+    number, place = 1, wanted
+    while True:
+        try:
+            move_new(made, place)
+            return place
+        except FileExistsError:
+            number += 1
+            place = wanted.with_name(f"{wanted.name}-{number}")
+
+
+def move_new(made: Path, place: Path) -> None:
+    """Give a file that was *made* another name in one step, if nothing has it, even since just now.
+
+    Raises:
+        FileExistsError: something has it.
+        OSError: it cannot be had.
+    """
+    try:
+        os.link(made, place)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(place):
+            raise FileExistsError(EEXIST, os.strerror(EEXIST), str(place)) from None
+        os.rename(made, place)
+    sync_names(place.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Have the names in a folder on the disk, where a system can do that."""
+    with suppress(OSError):
+        sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def is_temporary(path: Path) -> bool:

@@ -58,9 +58,10 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Sums:
-    """A policy over all sessions: tokens and USD without it and with it, and what it dropped.
+    """A policy over all sessions: tokens without it and with it, and what it dropped.
 
-    ``cost_anywhere`` is the cost if changed prompts were read from the cache up to their first change.
+    The costs are of the ``priced`` sessions, those whose models have prices in USD. ``cost_anywhere`` is the cost if
+    changed prompts were read from the cache up to their first change.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Sums:
     without: int
     sent: int
     overflows: int
+    priced: int
     cost_without: float
     cost: float
     cost_anywhere: float
@@ -119,18 +121,17 @@ def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Su
     chosen = POLICIES[policy]
     params = params_for(chosen, given)
     found = [each.lab.study(chosen, params, UNDONE) for each in labs]
+    priced = [(named, each) for named, each in zip(labs, found, strict=True) if each.priced.table.unit == "USD"]
     return Sums(
         label,
         sum(len(each.replay.firings) for each in found),
         sum(sum(each.replay.baseline) for each in found),
         sum(each.replay.totals.sent for each in found),
         sum(each.replay.totals.overflows for each in found),
-        sum(each.priced.baseline_cost for each in found),
-        sum(each.priced.cost for each in found),
-        sum(
-            price(each.replay, recorded=named.lab.calls, reuse="anywhere").cost
-            for named, each in zip(labs, found, strict=True)
-        ),
+        len(priced),
+        sum(each.priced.baseline_cost for _, each in priced),
+        sum(each.priced.cost for _, each in priced),
+        sum(price(each.replay, recorded=named.lab.calls, reuse="anywhere").cost for named, each in priced),
         sum(each.regret.dropped for each in found),
         sum(each.regret.used_later for each in found),
         sum(each.regret.tokens_dropped for each in found),
@@ -259,12 +260,12 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
     hits = testable = 0
-    every: list[Backtested] = []
+    every: dict[str, list[Backtested]] = {}
     for named in labs:
         for back in backtests(named.lab.recording):
             if back.tested[0].kind != "full":
                 continue
-            every += back.tested
+            every.setdefault(named.lab.session.info.format, []).extend(back.tested)
             for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
                 testable += each.testable
                 hits += fitted.hit
@@ -275,15 +276,17 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
                     f"| {named.name} | {each.message} | {each.kind} | {recorded} | {off[0]} | {off[1]} | {span} "
                     f"| {each.why} |"
                 )
-    best = explaining(every)
-    common = ""
-    if best is not None:
-        common = (
-            f" One threshold for all sessions, above {best.above:,} up to {best.most:,}, explains {best.explains} of "
-            f"{best.of}. Where a session has one compaction, its own threshold always explains that."
-        )
-    told = f"{hits} of {testable} testable full compactions came within one call of where the policy fires (*fitted*)."
-    return [*lines, "", told + common, ""]
+    told = [
+        f"{hits} of {testable} testable full compactions came within one call of where the policy fires (*fitted*).",
+        "Where a session has one compaction, its own threshold always explains that.",
+    ]
+    for name, tested in every.items():
+        if (best := explaining(tested)) is not None:
+            told.append(
+                f"One threshold for all sessions of {name}, above {best.above:,} up to {best.most:,}, explains "
+                f"{best.explains} of {best.of}."
+            )
+    return [*lines, "", *told, ""]
 
 
 def _off(by: int | None, *, testable: bool) -> str:
@@ -324,17 +327,18 @@ _SUMS = (
 
 
 def _policies(policies: Sequence[Sums]) -> list[str]:
+    priced = policies[0].priced if policies else 0
     return [
         "## Policies at their defaults, in place of what the recorded agents did",
         "",
         "Recorded compactions are undone; without a policy contexts then grow past their windows. Costs are of prompts",
-        "and summaries at cache prices, in USD. *Used later* is the regret: content that went and that the recorded",
-        "run fetched again, edited or referred to.",
+        f"and summaries at cache prices, in USD, of the {priced} sessions whose models have a price. *Used later* is",
+        "the regret: content that went and that the recorded run fetched again, edited or referred to.",
         "",
-        "A call whose prompt a policy changed is priced as recorded calls of this agent did after a change: it reads",
-        "up to the end of an earlier call before the change, else the system prompt, and writes the rest again. That",
-        "is dear for policies that change a little at every call. *Read up to the change* is what a harness pays that",
-        "sets a breakpoint of the cache before what it clears, or whose provider keeps every beginning.",
+        "Where caches do not fill themselves, a call whose prompt a policy changed is priced as recorded calls did",
+        "after a change: it reads up to the end of an earlier call before the change, else the system prompt, and",
+        "writes the rest again. That is dear for policies that change a little at every call. *Read up to the change*",
+        "is what a harness pays that sets a breakpoint of the cache before what it clears.",
         "",
         *_beyond(policies),
         "![Money saved against regret, by policy](lab/policies.svg)",

@@ -27,6 +27,7 @@ for name in ("CONFIG", "DATA", "STATE", "CACHE"):
     os.environ[f"XDG_{name}_HOME"] = str(Path(_home, name.lower()))
 os.environ["CONTEXT_TUI_CONFIG"] = str(Path(_home, "config.toml"))
 os.environ["CONTEXT_TUI_STATE"] = ""  # what one test chose is not where another one begins
+os.environ["CONTEXT_TUI_CACHE"] = ""  # nor what one test read what another one gets
 os.environ["TZ"] = "UTC"
 
 # Whoever runs the tests in the background may ignore signals, and processes that tests start would do so too.

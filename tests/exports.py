@@ -150,7 +150,8 @@ def differences(before: Session, after: Session) -> list[str]:
         ("turns", len(measured(after.context_at()).turn_starts), len(measured(before.context_at()).turn_starts)),
     ):
         if now != was:
-            found.append(f"the written file has {'est. ' if what == 'tokens' else ''}{now:,} {what} instead of {was:,}")
+            has = f"{'est. ' if what == 'tokens' else ''}{now:,} {what.removesuffix('s') if now == 1 else what}"
+            found.append(f"the written file has {has} instead of {was:,}")
     return found
 
 

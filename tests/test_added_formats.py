@@ -95,7 +95,7 @@ def test_a_folder_of_them_is_listed_too(lumen: dict[str, str], log: Path) -> Non
     assert "fix.lumen" in run(lumen, "inspect", log.parent).stdout
 
 
-@pytest.mark.parametrize("policy", ["defect-microcompact", "defect-compact", "agent-sdk-prune", "manual"])
+@pytest.mark.parametrize("policy", ["defect-compact", "manual"])
 def test_a_plan_is_made_and_carried_out(lumen: dict[str, str], log: Path, tmp_path: Path, policy: str) -> None:
     chosen = ["-P", policy, *(["-p", "clear=7:0"] if policy == "manual" else [])]
     planned = json.loads(run(lumen, "plan", log, *chosen, "--json").stdout)
@@ -180,25 +180,29 @@ class Wild(Format):
 """
 
 
+FAILING = [
+    ("def sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
+    ("def sessions(self, path): return ['x']", "gave str, not SessionInfo"),
+    ("def sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
+    ("def scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
+    ("def scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
+    (
+        "def scanner(self, path, info): Shape.part = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
+        "Zero",
+    ),
+    ("def lister(self): raise RuntimeError('no luck')", ""),
+    ("def sniff(self, head, path): return True", "unknown session format"),
+    ("def sniff(self, head, path): return Claim('high', 'x')", "unknown session format"),
+    ("def write(self, session, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
+    ("def write(self, session, path): return None", "gave NoneType, not Losses"),
+    ("is_request = True; refuses = lambda *a: 1 // 0", "ZeroDivisionError"),
+]
+"""Methods of a format that fail, and what is said then."""
+
+
 @pytest.mark.parametrize(
     ("method", "words"),
-    [
-        ("def sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
-        ("def sessions(self, path): return ['x']", "gave str, not SessionInfo"),
-        ("def sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
-        ("def scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
-        ("def scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
-        (
-            "def scanner(self, path, info): Shape.part = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
-            "Zero",
-        ),
-        ("def lister(self): raise RuntimeError('no luck')", ""),
-        ("def sniff(self, head, path): return True", "unknown session format"),
-        ("def sniff(self, head, path): return Claim('high', 'x')", "unknown session format"),
-        ("def write(self, session, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
-        ("def write(self, session, path): return None", "gave NoneType, not Losses"),
-        ("is_request = True; refuses = lambda *a: 1 // 0", "ZeroDivisionError"),
-    ],
+    [pytest.param(*each, marks=() if number % 5 == 0 else pytest.mark.slow) for number, each in enumerate(FAILING)],
 )
 def test_one_that_fails_while_it_works_fails_in_a_line_and_alone(tmp_path: Path, method: str, words: str) -> None:
     environ = installed(tmp_path, f"{WILD}    {method}\n", "wild = added:Wild")

@@ -120,6 +120,7 @@ def test_what_is_broken_is_told_in_a_line_and_nothing_else_suffers(site: Path) -
     assert code == 2 and "unknown policy 'raises'" in err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
     for name, change in (
         ("plans", "def plan(self, context, params, state): return 1 // 0"),

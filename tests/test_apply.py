@@ -282,3 +282,31 @@ def test_a_koda_export_holds_this_session_and_nothing_else(tmp_path: Path) -> No
         ids = {row for (row,) in database.execute("SELECT DISTINCT session_id FROM messages")}
         database.close()
         assert names <= {"sessions", "messages", "session_metadata", "sqlite_sequence"} and len(ids) == 1
+
+
+def test_a_plan_does_not_change_what_the_window_is_taken_for(tmp_path: Path) -> None:
+    """It was inferred from a recorded size, which the result no longer has."""
+    made = Recording()
+    for turn in range(5):
+        made.user(f"turn {turn}")
+        made.assistant(call(f"t{turn}", "Read", file_path="a.py"), use=usage(10, 250_000, 7, 99))
+        made.results(result(f"t{turn}", f"{SECRET} {turn} " * 200))
+        made.assistant(text(f"reply {turn}"), use=usage(10, 260_000, 7, 99))
+    session = made.open(tmp_path)
+    assert (session.window.source, session.window.tokens > 260_000) == ("inferred", True)
+    once = ct.apply(session, ct.plan(session, "defect-microcompact"))
+    again = ct.apply(once, ct.plan(once, "defect-compact", threshold=1), summary="so it went")
+    assert once.origin and session.window == once.window == again.window
+
+
+def test_the_model_is_that_of_the_point(tmp_path: Path) -> None:
+    made = Recording()
+    for model in ("claude-opus-4-5", "claude-opus-4-5", "claude-sonnet-4-5"):
+        made.user("Look.")
+        made.assistant(call(f"t{made.count}"), model=model)
+        made.results(result(f"t{made.count - 1}", "line\n" * 900))
+        made.assistant(text("Done."), model=model)
+    session = made.open(tmp_path)
+    for at, model in ((8, "claude-opus-4-5"), (len(session), "claude-sonnet-4-5")):
+        plan = ct.plan(session, "defect-microcompact", at=at, keep_recent_turns=1)
+        assert plan.changed and ct.apply(session, plan).facts.model == model

@@ -206,7 +206,7 @@ def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) ->
     recording = Recording()
     for turn in range(5):
         recording.user(f"turn {turn}")
-        recording.assistant(call(f"t{turn}"), use=usage(180_000 + turn))
+        recording.assistant(call(f"t{turn}"), use=usage(140_004 + 10_000 * turn))
         recording.results(result(f"t{turn}", "x" * 40_000))
     path = recording.write(tmp_path)
     report = document(run("plan", path, "-P", "defect-microcompact", "--json")[1])
@@ -231,6 +231,30 @@ def test_a_plan_says_what_the_next_request_would_be(run: Run, tmp_path: Path) ->
     assert re.search(r"190,005  next request +recorded \+ estimate\n", run("inspect", path)[1])
     window = document(run("inspect", path, "--json")[1])["window"]
     assert (window["next_request_tokens"], window["next_request_source"]) == (190_005, "recorded + estimate")
+
+
+def test_what_is_nearly_all_is_not_all(run: Run, tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("go")
+    recording.assistant(call("t0"))
+    recording.results(result("t0", "x" * 400_000))
+    recording.assistant(text("done"))
+    out = run("plan", recording.write(tmp_path), "-P", "manual", "-p", "clear=2:0")[1]
+    assert ", >99% less\n" in out and "100%" not in out
+
+
+def test_the_system_prompt_and_tools_stay_however_much_goes(run: Run, tmp_path: Path) -> None:
+    """Where what goes is estimated as more than was recorded: no request is nothing."""
+    recording = Recording()
+    for turn in range(5):
+        recording.user(f"turn {turn}")
+        recording.assistant(call(f"t{turn}"), use=usage(9_000 + 1_000 * turn))
+        recording.results(result(f"t{turn}", "x" * 40_000))
+    path = recording.write(tmp_path)
+    request = document(run("plan", path, "-P", "codex", "--json")[1])["next_request"]
+    assert request["goes"] > request["before"] and 8_900 < request["after"] < 9_100
+    words = f"; at least the system prompt and tools, ~{request['after']:,})"
+    assert words in run("plan", path, "-P", "codex")[1]
 
 
 def test_a_written_summary_counts_in_the_next_request(run: Run, session: Path, tmp_path: Path) -> None:
@@ -383,6 +407,20 @@ def test_apply_to_every_format(run: Run, session: Path, tmp_path: Path, name: st
     assert code == 0 and f"written: {out_file} ({name})" in out
     report = document(run("inspect", out_file, "--json")[1])
     assert report["session"]["format"] == name and report["messages"] >= 19
+
+
+@pytest.mark.parametrize("name", ["claude-code", "openai"])
+def test_a_dry_run_tells_what_an_export_does_and_writes_nothing(
+    run: Run, session: Path, tmp_path: Path, name: str
+) -> None:
+    given = ("apply", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1", "--to", name)
+    before = sorted(tmp_path.rglob("*"))
+    dry = document(run(*given, "--dry-run", "--json")[1])
+    code, text, _ = run(*given, "--dry-run")
+    assert code == 0 and f"nothing was written; {name} holds" in text and sorted(tmp_path.rglob("*")) == before
+    done = document(run(*given, "-o", tmp_path / "out", "--json")[1])
+    assert dry == {**done, "out": None, "resume": None}
+    assert run(*given, "--dry-run", "--force")[0] == 2
 
 
 def test_apply_that_has_nothing_to_do(run: Run, session: Path, tmp_path: Path) -> None:
@@ -584,7 +622,6 @@ def test_bad_usage_is_exit_2(run: Run, session: Path, tmp_path: Path, arguments:
         ("numbers.json", b"[1, 2, 3]"),
         ("nothing.json", b"{}"),
         ("torn.jsonl", b'{"type":"user","uuid":"u","sessionId":"s","mess'),
-        ("codex.jsonl", b'{"type":"session_meta","payload":{}}\n{"type":"response_item","payload":{}}\n'),
         ("deep.json", b"[" * 100_000),
         ("database.db", b"SQLite format 3\0" + b"\0" * 4_000),
         ("bom.txt", b"\xef\xbb\xbf"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
+from context_tui.session.facts import Role
 from context_tui.tokens.fit import fit_at
 from context_tui.tokens.recorded import not_in_file, recorded_usage
 from tests.formats.histories import histories
@@ -142,3 +143,24 @@ def test_windows_are_positive(tmp_path: Path, window: int) -> None:
     recording.user()
     with pytest.raises(ct.PlanError, match=f"window={window}"):
         ct.open_session(recording.write(tmp_path), window=window)
+
+
+def test_an_id_that_is_used_again_is_that_of_the_last_call_before() -> None:
+    """As some agents number the calls of each reply anew, and models repeat an id that they have seen."""
+    ids, turns = ["a", "b", "a", "a", "b"], list[dict[str, Any]]()
+    for number, name in enumerate(ids):
+        turns.append({"role": "assistant", "content": [call(name, "Read", file_path=f"{number}.py")]})
+        if number != 2:
+            turns.append({"role": "user", "content": [result(name, f"text {number}")]})
+    facts = ct.from_messages(
+        [{"role": "user", "content": "go"}, *turns, {"role": "user", "content": [result("c", "")]}]
+    ).facts
+    for known in (facts, facts.extendable()):
+        rows = [next(known.blocks_of(message)) for message in range(1, len(known))]
+        uses, results = [rows[at] for at in (0, 2, 4, 5, 7)], [rows[at] for at in (1, 3, 6, 8)]
+        assert [known.use_of(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
+        assert [known.result_of(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
+        assert known.use_of(rows[-1]) == -1
+    more = facts.extendable()
+    more.add_call(more.add_message(Role.ASSISTANT), "a", "Read", {})
+    assert facts.calls_again != more.calls_again

@@ -13,7 +13,6 @@ import pytest
 import context_tui as ct
 from context_tui.cli.inspect import report_of
 from context_tui.exporting import export, writable_formats
-from context_tui.formats.opening import format_of
 from context_tui.session.session import Session
 from context_tui.tokens.fit import FAR_OFF, fit_at
 from scripts.recordings import PAGE, rows, table
@@ -22,11 +21,11 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
 
 def claimed() -> Iterator[Path]:
-    """The files that a reader takes for its own."""
+    """The files that a reader finds sessions in."""
     for path in sorted(CORPUS.rglob("*")):
         if path.is_file():
             try:
-                format_of(path)
+                ct.sessions_in(path)
             except ct.UnreadableSession:
                 continue
             yield path

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import context_tui as ct
 from context_tui import discovery
 from context_tui.discovery import (
     ELSEWHERE,
     HERE,
+    choosing,
     entries_of,
+    infos_at,
     recorded_sessions,
     samples,
     title_of,
 )
+from context_tui.errors import UnreadableSession
+from context_tui.formats import opening
 from context_tui.formats.claude_code.places import project_slug
 from context_tui.session.session import SessionInfo
+from tests.formats.opencode_records import rich
 
 
 def put(root: Path, name: str, time: int, *records: object) -> Path:
@@ -133,3 +140,119 @@ def test_files_of_a_folder_are_told_apart_by_their_names_said_once(tmp_path: Pat
     assert [title_of(info) for info in infos] == ["Fix the build", ""]
     assert entries_of([infos[0], SessionInfo("/c/d.jsonl", "koda")])[0].group == "in these folders"
     assert entries_of(infos[1:])[0].group == "in this file"
+
+
+def test_files_of_one_name_are_called_by_their_folders(tmp_path: Path) -> None:
+    for task in ("17", "18"):
+        folder = tmp_path / ".cline" / "data" / "tasks" / task
+        folder.mkdir(parents=True)
+        (folder / "api_conversation_history.json").write_text("[]")
+        events = tmp_path / ".openhands" / "sessions" / f"run-{task}" / "events"
+        events.mkdir(parents=True)
+        (events / "0.json").write_text("{}")
+    found = recorded_sessions({"HOME": str(tmp_path)}, tmp_path)
+    assert sorted(entry.name for entry in found) == ["17", "18", "run-17", "run-18"]
+
+
+def test_the_page_beside_the_samples_is_none_of_them() -> None:
+    assert len(samples()) == 7 and all(entry.name != "README" for entry in samples())
+
+
+def test_the_project_of_a_session_is_the_folder_it_was_in() -> None:
+    """Not the folder of the file, which may be named by a hash, where the file tells the other."""
+    told = SessionInfo("/x/98f0326ae559/a.json", "opencode", cwd="/src/app/")
+    assert [entry.place for entry in entries_of([told, replace(told, cwd="")])] == ["app", "98f0326ae559"]
+
+
+def test_a_large_folder_is_listed_by_names_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for age, name in enumerate(("b", "a", "c")):
+        put(tmp_path, f"{name}.jsonl", 1_000 - age, user("hi", uuid="u", sessionId="s", parentUuid=None))
+    (tmp_path / "projects" / "agent-x.jsonl").write_text("belongs to another")
+    assert {info.format for info in infos_at(str(tmp_path))} == {"claude-code"}
+    monkeypatch.setattr(discovery, "FEW_FILES", 2)
+    monkeypatch.setattr(discovery, "FEW_LOOKED_AT", 1)
+    assert [(Path(info.path).stem, info.format) for info in infos_at(str(tmp_path))] == [
+        ("b", ""),
+        ("a", ""),
+        ("c", ""),
+    ]
+
+
+def test_a_folder_of_folders_has_the_trees_and_the_files_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rich().tree(tmp_path / "opencode" / "storage")
+    put(tmp_path, "mine.jsonl", 200, user("hi", uuid="u", sessionId="s", parentUuid=None))
+    assert {Path(info.path).name for info in infos_at(str(tmp_path))} == {"ses_1.json", "mine.jsonl"}
+    monkeypatch.setattr(discovery, "FEW_FILES", 1)
+    assert {Path(info.path).name for info in infos_at(str(tmp_path))} == {"ses_1.json", "mine.jsonl"}
+
+
+def test_folders_are_looked_into_as_deep_as_they_go(tmp_path: Path) -> None:
+    record = user("hi", uuid="u", sessionId="s", parentUuid=None)
+    put(tmp_path / "2026" / "01" / "02", "day.jsonl", 300, record)
+    put(tmp_path / "2026" / "01" / "02" / "projects", "left-to-it.jsonl", 300, record)
+    put(tmp_path / "other", "shallow.jsonl", 300, record)
+    put(tmp_path / "node_modules", "package.jsonl", 300, record)
+    (tmp_path / "settings.json").write_text("{}")
+    (tmp_path / "2026" / "again").symlink_to(tmp_path / "2026")
+    assert [Path(info.path).stem for info in infos_at(str(tmp_path))] == ["day", "shallow"]
+    assert [Path(info.path).stem for info in ct.sessions_in(tmp_path / "2026")] == ["day"]
+
+
+def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(opening, "MOST_FOLDERS", 3)
+    with pytest.raises(UnreadableSession, match="has more than 3 folders in it; name one of them"):
+        infos_at(str(tmp_path))
+
+
+def test_files_that_only_have_names_like_sessions_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "FEW_FILES", 2)
+    monkeypatch.setattr(discovery, "FEW_LOOKED_AT", 3)
+    for number in range(9):
+        (tmp_path / f"{number}.json").write_text('{"name": "no session"}')
+        put(tmp_path, f"{number}.json", 100, {"name": "no session"})
+    put(tmp_path, "mine.jsonl", 200, user("hi", uuid="u", sessionId="s", parentUuid=None))
+    assert [Path(info.path).stem for info in infos_at(str(tmp_path))] == ["mine"]
+
+
+def test_what_is_found_is_told_while_more_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "EVERY", 0.0)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    claude, codex = tmp_path / ".claude/projects/-x/one.jsonl", tmp_path / ".codex/sessions/rollout-2026-01-01T0.jsonl"
+    for file, age in ((claude, 2), (codex, 1)):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+        os.utime(file, (1_000 - age, 1_000 - age))
+    found = [[entry.agent for entry in known if entry.group == ELSEWHERE] for known in choosing(())]
+    assert found == [[], ["claude-code"], ["codex", "claude-code"], ["codex", "claude-code"]]
+    given = SessionInfo(str(codex), "codex")
+    known = choosing([given, SessionInfo(str(claude), "claude-code")], given)
+    assert [entry.info.path for entry in next(known)] == [str(codex), str(claude)], "at once"
+    assert [entry.info.path for entry in [*known][-1]][-2:] == [str(codex), str(claude)], "together"
+
+
+def test_where_koda_and_aider_keep_theirs(tmp_path: Path) -> None:
+    config, project = tmp_path / "config", tmp_path / "work" / "app"
+    (project / "src").mkdir(parents=True)
+    (config / "koda" / "db").mkdir(parents=True)
+    for path in (config / "koda/db/koda.db", config / "koda/koda.db", project / ".aider.chat.history.md"):
+        path.write_text("")
+    (tmp_path / "chat.md").write_text("")
+    environ = {"HOME": str(tmp_path / "none"), "XDG_CONFIG_HOME": str(config)}
+
+    def found(agent: str, environ: dict[str, str]) -> list[tuple[str, str, str]]:
+        entries = [each for each in recorded_sessions(environ, project / "src") if each.agent == agent]
+        return sorted((Path(each.info.path).name, each.place, each.group) for each in entries)
+
+    assert found("koda", environ) == [("koda.db", "all projects", ELSEWHERE)] * 2
+    assert found("aider", environ) == [(".aider.chat.history.md", "app", HERE)]
+    named = environ | {"AIDER_CHAT_HISTORY_FILE": str(tmp_path / "chat.md")}
+    assert [name for name, *_ in found("aider", named)] == [".aider.chat.history.md", "chat.md"]
+    assert found("koda", {"HOME": str(tmp_path)}) == []

@@ -174,13 +174,16 @@ def test_nothing_fails_once_out_is_there(session: Path, tmp_path: Path, monkeypa
 # -- streams that are closed
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", ["<&-", *(pytest.param(each, marks=pytest.mark.slow) for each in (">&-", "2>&-", "<&- >&- 2>&-"))]
+)
 def test_streams_that_are_closed(session: Path, tmp_path: Path, closed: str) -> None:
     commands: dict[str, list[object]] = {
         "inspect": ["inspect", session],
         "json": ["inspect", session, "--json"],
         "browse": [session],
         "plan": ["plan", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1"],
+        "sessions": ["sessions", session],
         "apply": ["apply", session, "-P", "defect-microcompact", "-p", "keep_recent_turns=1", "-o", tmp_path / "out"],
         "policies": ["policies"],
         "formats": ["formats", "--json"],

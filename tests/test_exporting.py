@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui import exporting
+from context_tui import exporting, temporary
 from context_tui.errors import ExitCode
 from context_tui.exporting import (
     ExportError,
@@ -110,8 +110,8 @@ def test_a_file_that_appears_while_writing_is_not_replaced(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.json"
-    sync = exporting._sync
-    monkeypatch.setattr(exporting, "_sync", lambda path: (sync(path), out.write_text("mine")))
+    sync = temporary.sync
+    monkeypatch.setattr(exporting, "sync", lambda path: (sync(path), out.write_text("mine")))
     with pytest.raises(OutputExists):
         export(ct.open_session(source), out, "anthropic")
     assert out.read_text() == "mine"
@@ -255,6 +255,7 @@ def test_a_changed_document_is_refused(source: Path, tmp_path: Path, change: Any
         ("/a/b.compacted.jsonl", "claude-code", "anthropic", "/a/b.compacted.json"),
         ("/a/koda.db", "koda", "koda", "/a/koda.compacted.db"),
         ("/a/noext", "openai", "openai", "/a/noext.compacted.json"),
+        ("/a/b.traj", "openai", "openai", "/a/b.compacted.traj"),
         ("", "messages", "claude-code", "session.compacted.jsonl"),
         ("/tmp/.context-tui.abcd_123.tmp/new/standard-input", "openai", "openai", "session.compacted.json"),
     ],
@@ -264,3 +265,19 @@ def test_a_name_beside_the_input_is_suggested(path: str, own: str, name: str, ex
     session = replace(session, info=type(session.info)(path, own), origin="manual")
     assert str(suggested_path(session, name)) == expected
     assert str(suggested_path(replace(session, origin=""), name)) == expected.replace(".compacted.", ".copy.")
+
+
+def test_a_document_that_is_written_anew_as_lines_is_called_so() -> None:
+    session = ct.from_messages([])
+    session = replace(session, info=type(session.info)("/a/session-1.json", "gemini-cli"), origin="manual")
+    assert suggested_path(session, "gemini-cli").name == "session-1.compacted.jsonl"
+    assert suggested_path(replace(session, origin=""), "gemini-cli").name == "session-1.copy.json", "as it is"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "pi", "cline", "koda"])
+def test_a_system_prompt_that_a_format_has_no_place_for_is_told(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.json"
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
+    path.write_text(json.dumps({"model": "claude-x", "max_tokens": 9, "system": "Be brief.", "messages": said}))
+    done = export(ct.open_session(path), tmp_path / "out", name)
+    assert [each for each in done.losses if each.startswith("the system prompt is left out")]

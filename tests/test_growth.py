@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -22,13 +24,16 @@ import context_tui as ct
 from benchmarks import growth, shapes
 from context_tui.cli.inspect import report_of
 from context_tui.compaction import tool_pairing
+from context_tui.formats.agent_sdk import agents as agent_sdk
 from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import parsing, siblings
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.copilot_cli import agents as copilot_cli
+from context_tui.formats.kit import lines
 from context_tui.formats.kit.limits import LARGEST, MOST_RAW
-from context_tui.formats.kit.lines import LineReader
+from context_tui.formats.kit.lines import LineFile, LineReader, lines_with
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
 from context_tui.policies.triggers import runtime_states
@@ -295,6 +300,45 @@ def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monke
     while not scanner.advance(0.001).end:
         pass
     assert scanner.session().to_messages() == at_once.to_messages() and len(at_once) > 390
+
+
+def test_a_line_that_holds_something_often_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it does, and however long it is: else a look for sub-agents goes through it each time."""
+    path, pattern = tmp_path / "f", re.compile(rb"a(\d)")
+    path.write_bytes(b"a1 a1 a2\nnothing\n\n" + b"a3" * 50 + b"\na1\nx a4\na5")
+    file, known = LineFile(path), {b"1"}
+    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a3" * 50, b"a1", b"x a4", b"a5"]
+    assert [*lines_with(file, pattern, known)] == [b"a1 a1 a2", b"a3" * 50, b"x a4", b"a5"]
+    monkeypatch.setattr(lines, "STEP", 99)
+    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a1", b"x a4", b"a5"]
+    monkeypatch.setattr(lines, "STEP", 100)
+    assert len([*lines_with(file, pattern)]) == 5
+    monkeypatch.setattr(lines, "SEARCHED", 25)
+    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a3" * 50]
+    path.write_bytes(b"")
+    assert not [*lines_with(LineFile(path), pattern)]
+
+
+@pytest.mark.parametrize(
+    ("name", "agents"),
+    [
+        ("agent_sdk", lambda path: [*agent_sdk.agents_in(path)]),
+        ("copilot_cli", lambda path: [*copilot_cli.agents_in(path)]),
+        ("claude_code", siblings._inline_agents),
+    ],
+)
+def test_agents_are_looked_for_once_on_each_line(
+    name: str, agents: Callable[[Path], list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"parent_tool_use_id": "c", "isSidechain": True}
+    path = tmp_path / "f.jsonl"
+    said = [{"each": [{**names, "parent_tool_use_id": f"c{at}"}, "subagent.started"]} for at in range(50)]
+    path.write_text(json.dumps({"type": "user", "told": said}, separators=(",", ":")) + "\n")
+    counted = Counter[str]()
+    module = {"agent_sdk": agent_sdk, "copilot_cli": copilot_cli, "claude_code": siblings}[name]
+    counting(monkeypatch, module, "parse_line" if name == "claude_code" else "loads", counted)
+    agents(path)
+    assert [*counted.values()] == [1]
 
 
 def test_values_on_a_line_are_found_where_they_are() -> None:

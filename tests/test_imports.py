@@ -67,3 +67,8 @@ def test_what_is_on_screen_is_known_without_the_application() -> None:
     code = "import context_tui.tui.controller, sys; print([n for n in sys.modules if n.startswith('textual.')])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert "textual.app" not in run.stdout and "textual.widget" not in run.stdout
+
+
+def test_the_picker_needs_no_policies_and_no_inspector() -> None:
+    code = "import context_tui.cli.browse, context_tui.tui.app, context_tui.tui.screens.picker"
+    assert "pydantic" not in loaded_by(code)

@@ -31,7 +31,7 @@ from context_tui import cli, exporting
 def sync(path):
     print("writing", flush=True)
     time.sleep(600)
-exporting._sync = sync
+exporting.sync = sync
 sys.exit(cli.main(sys.argv[1:]))
 """
 

@@ -93,6 +93,7 @@ async def test_a_policy_that_was_named_counts_once() -> None:
     assert running.last == CHOSEN
 
 
+@pytest.mark.slow
 def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     argv = [sys.executable, "-m", "context_tui", "sample_sessions/coding-session.jsonl"]

@@ -10,7 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui import looking
-from context_tui.discovery import HERE, Entry, beside, choices, title_of
+from context_tui.discovery import HERE, Entry, beside, choosing, title_of
 from context_tui.errors import UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
 from context_tui.looking import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
@@ -62,7 +62,9 @@ def test_what_is_not_recorded_is_not_known() -> None:
 def test_what_cannot_be_read_tells_nothing(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_bytes(data)
-    assert Reader().look(found(path)) == Look()
+    look = Reader().look(found(path))
+    assert look == Look(problem=look.problem)
+    assert look.problem.startswith(f"{path}: ")
     assert Reader().look(found(tmp_path / "gone.jsonl", format="claude-code")).tokens is None
 
 
@@ -104,7 +106,7 @@ def test_a_sub_agent_is_called_what_it_was_asked(tmp_path: Path) -> None:
     assert title_of(agent) == "Look at the tests"
     (tmp_path / "agent-request.json").write_text("[]")
     assert sorted(entry.name for entry in beside(agent)) == ["agent-request", "main"]
-    listed = [entry for entry in choices([agent], agent) if Path(entry.info.path).parent == tmp_path]
+    listed = [entry for entry in [*choosing([agent], agent)][-1] if Path(entry.info.path).parent == tmp_path]
     assert sorted(entry.name for entry in listed) == ["a1", "agent-request", "main"]
 
 

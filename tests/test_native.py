@@ -11,11 +11,12 @@ from context_tui.cli import main
 from context_tui.policies.native import native
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
+from context_tui.session.window import Window
 
 
 def told(name: str, window: int = 200_000, **given: Any) -> dict[str, str]:
     """Values by key."""
-    found = native(name, params_for(POLICIES[name], given), window)
+    found = native(name, params_for(POLICIES[name], given), Window(window, "given"))
     assert found is not None
     return {each.key: each.value for each in found.settings}
 
@@ -43,6 +44,13 @@ def test_the_value_is_what_the_agent_reads(name: str, given: dict[str, Any], key
     assert told(name, **given)[key] == value
 
 
+def test_only_codex_takes_shares_of_the_whole_window_where_a_part_is_used() -> None:
+    window = Window(258_400, "file", part_of=272_000)
+    for name, value in (("codex", "244800"), ("claude-code-auto", "94")):  # 90 % of the whole; 225,400 of 238,400
+        found = native(name, POLICIES[name].Params(), window)
+        assert found is not None and found.settings[0].value == value
+
+
 def test_what_goes_into_a_request_is_json() -> None:
     (edit,) = json.loads(told("anthropic-clear-tool-uses", clear_at_least=9_000)["context_management.edits"])
     assert edit == {
@@ -59,11 +67,11 @@ def test_what_goes_into_a_request_is_json() -> None:
 def test_every_policy_can_be_asked_and_names_only_its_own_parameters() -> None:
     for name, policy in POLICIES.items():
         params = policy.Params()
-        found = native(name, params, 200_000)
+        found = native(name, params, Window(200_000, "given"))
         if found is not None:
             assert set(found.fixed) <= set(type(params).model_fields), name
             assert found.settings or found.fixed, name
-    assert native("none", POLICIES["none"].Params(), 200_000) is None
+    assert native("none", POLICIES["none"].Params(), Window(200_000, "given")) is None
 
 
 def test_the_command_line_tells_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
+from context_tui.cli.plan import request_line
 from context_tui.compaction.next_request import Known, NextRequest, next_request, size_now
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context, context_at
@@ -21,7 +22,7 @@ from context_tui.session.session import Session
 from context_tui.tokens.believed import Believed
 from context_tui.tokens.estimators import ESTIMATORS, context_tokens
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file
+from context_tui.tokens.recorded import in_file, not_in_file
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 from tests.test_plans import plans
 
@@ -38,7 +39,10 @@ def test_it_adds_up_for_any_plan_at_any_point(tmp_path: Path, recording: Recordi
     for summary in (None, "", "The summary."):
         request = next_request(plan, summary)
         assert request.before == request.now.tokens and request.comes >= plan.tokens_in
-        assert request.after == max(request.before - request.goes + request.comes, 0)
+        prompt = in_file(session.facts)
+        least = prompt + (not_in_file(plan.context) or 0)
+        least = least if least <= request.before else prompt
+        assert request.after == max(request.before - request.goes, min(least, request.before), 0) + request.comes
         assert 0.0 <= request.share <= 1.0
         assert request.waits == (plan.summarises and summary is None)
         assert plan.tokens_before - request.goes + plan.tokens_in == plan.tokens_after
@@ -129,6 +133,16 @@ def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> No
         assert size_now(copy.context_at()) == Believed(None, said.after)
         again = ct.plan(copy, "manual", cut=1)
         assert next_request(again).before == said.after and next_request(again).share < 0.2
+    over = Recording()
+    for turn in range(4):
+        over.user(f"turn {turn} " + "x" * 8_000)
+        over.assistant(text("So."), use=usage(600 * turn + 900))
+    (tmp_path / "over").mkdir()
+    large = over.open(tmp_path / "over")
+    made = ct.plan(large, "manual", cut=4)
+    said, copy = next_request(made, "The summary."), ct.apply(large, made, "The summary.")
+    assert size_now(copy.context_at()) == Believed(None, said.after)
+    assert said.after < measured(copy.context_at()).total, "which is estimated too large, as before"
     unrecorded = ct.from_messages([session.message(message) for message in range(len(session))])
     plan = ct.plan(unrecorded, "manual", clear="2:0")
     assert size_now(ct.apply(unrecorded, plan).context_at()).tokens == next_request(plan).after == plan.tokens_after
@@ -180,3 +194,18 @@ def test_it_is_nearer_to_the_next_recorded_request_than_what_is_in_the_file(path
         print(f"{compaction.kind} at {compaction.message}: {request.before:,} -> {request.after:,}, was {recorded:,}")
         assert abs(request.share - real) < 0.2
         assert compaction.kind == "micro" or abs(request.share - real) < abs(of_file - real)
+
+
+def test_a_first_request_that_was_larger_than_the_last_says_nothing_of_what_stays(tmp_path: Path) -> None:
+    """As where another model counts otherwise, or tools were taken away."""
+    recording = Recording()
+    for turn, size in enumerate((40_000, 41_000, 42_000, 12_000)):
+        recording.user(f"turn {turn} " + "x" * 4_000)
+        recording.assistant(text("So."), use=usage(size))
+    session = recording.open(tmp_path)
+    made = ct.plan(session, "manual", cut=4)
+    assert (not_in_file(made.context) or 0) > 30_000
+    request = next_request(made)
+    assert 9_900 < request.after < 10_100 and request.goes == request.before - request.after
+    said = request_line(next_request(made, "word " * 3_000))
+    assert ", 15% more (" in said and "at least" not in said

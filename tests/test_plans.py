@@ -33,7 +33,7 @@ from tests.exports import wrong_with
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking
 
-fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 NOTE = "[Eight messages were left out here.]"
 TRUNCATED = "...(argument truncated)"
 

@@ -381,7 +381,7 @@ def test_what_is_refused(name: str, given: dict[str, Any], message: str) -> None
 def test_what_a_short_context_is_told_holds_for_every_setting() -> None:
     session = busy(1)
     hint = POLICIES["defect-microcompact"].hint(session.context_at())
-    assert hint.startswith("a single turn here: ") and "keep_recent_turns" in hint and "never" not in hint
+    assert hint.startswith("A single turn here: ") and "keep_recent_turns" in hint and "never" not in hint
 
 
 def test_a_chain_does_not_fire_on_what_a_step_would_leave_that_does_not_run(tmp_path: Path) -> None:

@@ -592,7 +592,7 @@ OTHER_AGENTS: list[tuple[str, Any, str, tuple[str, ...], tuple[str, ...]]] = [
     ("write_to_file", {"path": "a.py", "content": "x"}, "", (), ("a.py",)),
     ("bash", {"command": "cat a.py", "timeout": 60}, "$ cat a.py", ("a.py",), ()),  # pi, Crush, Copilot CLI
     ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, "", (), ("a.py",)),
-    ("view", {"path": "a.py", "view_range": [1, 9]}, "read a.py [1, 9]", ("a.py",), ()),
+    ("view", {"path": "a.py", "view_range": [1, 9]}, "read a.py (1, 9)", ("a.py",), ()),
     ("create", {"path": "a.py", "file_text": "x"}, "", (), ("a.py",)),
     ("read_bash", {"shellId": "30", "delay": 2}, "", (), ()),
     ("view", {"file_path": "a.py", "offset": 5}, "read a.py (5, 0)", ("a.py",), ()),

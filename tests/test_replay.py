@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -287,6 +288,28 @@ def test_what_was_cleared_is_gone_from_every_later_call(tmp_path: Path) -> None:
     assert made.totals.saved == sum(made.baseline) - sum(made.sizes)
 
 
+@pytest.mark.parametrize("name", ["defect-microcompact", "defect-compact", "codex"])
+def test_what_never_fires_says_where_it_came_nearest(tmp_path: Path, name: str) -> None:
+    session = growing(8).open(tmp_path).with_window(400_000)
+    made = replay(session, name)
+    policy = POLICIES[name]
+    triggers = [
+        (state.at, policy.trigger(state, params_for(policy, {}))) for state in runtime_states(session, policy.phases)
+    ]
+    looked = [each for each in triggers if each[0] <= made.calls[-1].message]
+    at, nearest = max(looked, key=lambda each: each[1].value or 0)
+    assert not made.firings and made.missed == (at, nearest.reason)
+    assert replay(growing(8).open(tmp_path).with_window(20_000), name, delay=0).missed is None
+
+
+def test_what_fires_and_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
+    session = growing(2).open(tmp_path).with_window(10_000)
+    made = replay(session, "defect-microcompact")
+    assert made.missed is not None
+    assert made.missed.reason == ct.plan(session, "defect-microcompact", at=made.missed.message).reason
+    assert replay(session, "langchain-summarize").missed == (None, "it is off until a limit is set")
+
+
 def test_the_cache_keeps_what_comes_before_the_first_change(tmp_path: Path) -> None:
     session = growing(8).open(tmp_path).with_window(30_000)
     made = replay(session, "defect-microcompact", keep_recent_turns=1)
@@ -389,3 +412,15 @@ def test_amounts_add_up() -> None:
     assert plus(one, minus(NOTHING, one)) == NOTHING
     assert total([one, one]) == plus(one, one)
     assert tokens_of(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8
+
+
+def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "yes"}]
+    sizes = []
+    for system in ("", "x" * 40_000):
+        path = tmp_path / "request.json"
+        path.write_text(json.dumps({"system": system, "messages": said}))
+        made = Recording(ct.open_session(path))
+        assert made.recorded == [None]
+        sizes.append(made.sizes[0])
+    assert 9_000 < sizes[1] - sizes[0] < 14_000

@@ -81,6 +81,15 @@ def test_the_text_tells_policies_firings_and_limits(capsys: pytest.CaptureFixtur
     assert "lower bound" in out
 
 
+def test_a_policy_that_never_fires_says_why(capsys: pytest.CaptureFixture[str], session: Path) -> None:
+    never = ("-P", "codex", "-P", "langchain-summarize")
+    _, out, _ = ran(capsys, "replay", session, "--window", 300_000, *never)
+    at, off = (policy["missed"] for policy in document(capsys, session, "--window", 300_000, *never)["policies"])
+    assert f"codex never fires; nearest before #{at['message']:,}: {at['reason']}\n" in out
+    assert "under 90% of 300,000 = 270,000" in at["reason"]
+    assert f"langchain-summarize never fires; {off['reason']}\n" in out and off["message"] is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -164,3 +173,10 @@ def test_price_and_regret_are_told_beside_the_firings(capsys: pytest.CaptureFixt
     assert sorted(listed) == list(range(len(policy["regrets"])))
     assert policy["bound"]["results"]["could_go"] >= policy["bound"]["results"]["went"]
     assert report["price_model"]["read_recorded"] == sum(each["recorded"] for each in report["requests"])
+
+
+def test_one_of_several_sessions_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
+    name, first = f"{path}#", next(info.id for info in ct.sessions_in(path))
+    code, out, _ = ran(capsys, "replay", f"{name}{first}", "-P", "none")
+    assert code == 0 and out.startswith(f"{name}{first}   ")

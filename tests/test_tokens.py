@@ -169,6 +169,28 @@ def test_duplicate_reads() -> None:
     assert [(s.tool, s.calls, s.result_tokens) for s in parts.by_tool] == [("Read", 4, 401), ("Edit", 1, 0)]
 
 
+@pytest.mark.parametrize(
+    ("tool", "first", "again", "wasted"),
+    [
+        ("view", {"path": "a"}, {"path": "a"}, 100),  # Copilot CLI
+        ("view", {"path": "a", "view_range": [1, 50]}, {"path": "a", "view_range": [51, -1]}, 0),
+        ("view", {"file_path": "a"}, {"file_path": "a"}, 100),  # Crush
+        ("read", {"filePath": "a"}, {"filePath": "a"}, 100),  # opencode
+        ("read_file", {"absolute_path": "a"}, {"absolute_path": "a"}, 100),  # Gemini CLI
+    ],
+)
+def test_reads_of_other_agents(tool: str, first: dict[str, Any], again: dict[str, Any], wasted: int) -> None:
+    messages = [
+        message
+        for number, given in enumerate((first, again))
+        for message in (
+            {"role": "assistant", "content": [call(f"t{number}", tool, **given)]},
+            {"role": "user", "content": [result(f"t{number}", "x" * 400)]},
+        )
+    ]
+    assert [(r.path, r.wasted) for r in where(*messages).duplicate_reads if r.wasted] == [("a", wasted)] * bool(wasted)
+
+
 def test_the_diagnosis_line() -> None:
     assert where(*read(1, "a", 1_749)).diagnosis is None, "499 tokens of bytes / 3.5"
     assert where(*read(1, "a", 1_750)).diagnosis == "Read: ~500 tok"

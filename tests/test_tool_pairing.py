@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from context_tui.compaction.tool_pairing import (
     ADDED,
+    MERGED,
     NO_RESULT,
     NO_START,
     Orphan,
@@ -279,13 +282,46 @@ def test_a_call_in_the_last_turn_is_answered_before_calls_that_are_pending() -> 
     assert not problems(messages)
 
 
-@given(histories)
-def test_repairs_say_where_each_block_was(history: list[Message]) -> None:
+@given(histories, st.sets(st.integers(0, 8)))
+def test_what_stays_apart_breaks_no_pair(history: list[Message], apart: set[int]) -> None:
+    named, _ = unique_ids(history)
+    messages, sources, _ = repair_minimally(named, apart)
+    assert not problems(messages)
+    assert Counter(said_in(messages)) == Counter(said_in(repair_minimally(named).messages))
+    for message, source in zip(messages, sources, strict=True):
+        of = {place.message if place.message in apart else -1 for place in source.blocks if place}
+        assert len(of) < 2 or "tool_use" in [block["type"] for block in content_of(message)]
+
+
+def said_in(messages: list[Message]) -> list[str]:
+    blocks = (block for message in messages for block in content_of(message))
+    return [json.dumps(block, sort_keys=True) for block in blocks if block.get("content") != NO_RESULT]
+
+
+def test_a_message_apart_is_the_very_one_that_was_given() -> None:
+    summary = assistant(text("summary"))
+    history = [GO, assistant(call("1")), summary, assistant(text("on")), user(text("and")), assistant(call("2"))]
+    messages, _, notes = repair_minimally(history, {2})
+    added = user(result("1", NO_RESULT, is_error=True))
+    assert messages == [GO, history[1], added, summary, history[3], history[4], history[5]]
+    assert messages[3] is summary
+    assert notes == {ADDED: 1}
+
+
+def test_a_message_apart_stays_between_a_call_and_its_result() -> None:
+    history = [GO, assistant(call("1")), assistant(text("summary")), user(text("and"), result("1"))]
+    messages, _, notes = repair_minimally(history, {2})
+    assert messages == [GO, assistant(call("1"), text("summary")), user(result("1"), text("and"))]
+    assert notes[MERGED] == 1
+
+
+@given(histories, st.sets(st.integers(0, 8)))
+def test_repairs_say_where_each_block_was(history: list[Message], apart: set[int]) -> None:
     named, _ = unique_ids(history)
     found = problems(named)
     whole = [{**message, "content": content_of(message)} for message in named]
     for messages, sources, _ in (
-        repair_minimally(named),
+        repair_minimally(named, apart),
         repair_orphans(whole, (*found.orphan_calls, *found.orphan_results)),
     ):
         assert len(messages) == len(sources)

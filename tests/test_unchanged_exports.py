@@ -12,13 +12,14 @@ import pytest
 
 import context_tui as ct
 from context_tui import exporting
-from context_tui.exporting import ExportError, export, writable_formats
+from context_tui.exporting import ExportError, export, is_copied, writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.opening import open_session
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session
 from tests.exports import recorded, sessions
 from tests.formats.test_koda import make, reply, tool, user
+from tests.fuzz.mutations import Case
 
 SAMPLES = sorted(
     path
@@ -233,7 +234,7 @@ def test_an_input_that_has_changed_is_refused(tmp_path: Path, monkeypatch: pytes
         export(session, tmp_path / "out.jsonl", "claude-code")
     path.write_text(FORKED)
     session = ct.open_session(path)
-    monkeypatch.setattr(exporting, "_sync", lambda _: path.write_text(FORKED.replace("right", "other")))
+    monkeypatch.setattr(exporting, "sync", lambda _: path.write_text(FORKED.replace("right", "other")))
     with pytest.raises(ExportError, match="has changed"):
         export(session, tmp_path / "out.jsonl", "claude-code")
 
@@ -245,7 +246,7 @@ def test_another_format_keeps_the_usage_that_it_can_hold_and_tells_the_rest(tmp_
     session = open_session(path)
     done = export(session, tmp_path / "out", name)
     again = open_session(done.path)
-    holds = name in ("claude-code", "koda")
+    holds = name in ("claude-code", "codex", "koda", "opencode", "gemini-cli", "pi", "agent-sdk", "defect")
     assert [each.context for each in again.facts.requests] == ([900] if holds else [])
     assert ("recorded usage left out: 1 requests" in done.losses) is not holds
 
@@ -270,3 +271,28 @@ def test_a_session_that_was_read_in_part_is_copied_in_part(tmp_path: Path) -> No
     done = export(session, tmp_path / "out.jsonl", "claude-code")
     assert FORKED.startswith(done.path.read_text())
     assert len(scan(form.scanner(done.path, form.sessions(done.path)[0]))) == len(session)
+
+
+@pytest.mark.parametrize("name", [name for name in writable_formats() if FORMATS[name].copies])
+def test_whether_a_session_is_copied_is_known_before(tmp_path: Path, name: str) -> None:
+    """As the dialog says of the session, its branches and its sidechains, what is done to it."""
+    told = []
+    for seed in range(4):
+        case = Case(seed, name, ())
+        path = tmp_path / f"{seed}{case.suffix}"
+        case.write(path)
+        for number, session in enumerate(sessions(path)):
+            copied = FORMATS[name].copy(session, tmp_path / f"out-{seed}-{number}") is not None
+            told.append((session.info.id, is_copied(session, name), copied))
+    assert told and [each for each in told if each[1] is not each[2]] == []
+
+
+def test_a_conversation_with_files_beside_it_is_no_copy(tmp_path: Path) -> None:
+    shown = [{"ts": 1, "type": "say", "say": "api_req_started", "text": '{"tokensIn": 9, "tokensOut": 1}'}]
+    said = [{"role": "user", "content": "go", "ts": 1}, {"role": "assistant", "content": "yes", "ts": 2}]
+    path = tmp_path / "api_conversation_history.json"
+    path.write_text(json.dumps(said))
+    assert is_copied(ct.open_session(path), "cline")
+    (tmp_path / "ui_messages.json").write_text(json.dumps(shown))
+    session = ct.open_session(path)
+    assert session.facts.requests and not is_copied(session, "cline")

@@ -22,6 +22,7 @@ COMMANDS = {
     "compare": "which facts survive in the summaries of several summarizers",
     "policies": "the policies and their parameters",
     "formats": "the session formats that can be read and written",
+    "sessions": "the sessions of every agent on this machine",
     "demo": "the inspector on a sample session",
 }
 
@@ -42,6 +43,7 @@ options:
   --at N                start at the context before message N
   -P, --policy POLICY   the policy to start with
   --policy-file FILE    take a policy from a TOML file, and start with it
+  --follow              follow the session as it is written
   --theme NAME          light, dark, or a theme of Textual
   --ascii               draw with plain characters
   --no-mouse            do not capture the mouse

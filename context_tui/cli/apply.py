@@ -1,4 +1,4 @@
-"""`context-tui apply`: carry a plan out, into a new file. The session itself is never written to."""
+"""`context-tui apply`: carry a plan out, into a new file; only with ``--in-place`` in the session's own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from context_tui.cli.leftovers import offer
@@ -20,7 +21,8 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.exporting import ExportResult, check_place, export, writable_formats
+from context_tui.exporting import ExportResult, check_place, export, export_formats, try_export, writable_formats
+from context_tui.in_place import carry_out, check_in_place
 from context_tui.sanitize import visible
 from context_tui.session.session import Session
 from context_tui.summarizing import EXTRACT, KINDS, blocking_checks, choose, notice, prepare, write_blocking
@@ -39,16 +41,28 @@ class Written:
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, and write what it leaves."""
     options = parser(
-        "apply", "Apply a policy to a session and write the result to a new file. The session stays as it is."
+        "apply",
+        "Apply a policy to a session and write the result to a new file. The session stays as it is; only koda's"
+        " database can be changed in place, when asked for.",
     )
     add_session(options)
     add_policy(options)
-    options.add_argument("-o", "--out", required=True, type=file_named, metavar="OUT", help="the file to write")
+    where = options.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--out", type=file_named, metavar="OUT", help="the file to write")
+    where.add_argument(
+        "--dry-run", action="store_true", help="write nothing; tell what would be left, and what FORMAT cannot hold"
+    )
+    where.add_argument(
+        "--in-place",
+        action="store_true",
+        help="clear results in koda's own database, as koda does: in one transaction, after a backup beside it that"
+        " only its owner can read, and not while koda (or another program) has it open",
+    )
     options.add_argument(
         "--to",
-        type=one_of("format", writable_formats()),
+        type=one_of("format", export_formats()),
         metavar="FORMAT",
-        help="format of OUT (default: that of the session)",
+        help="format of OUT, or markdown, a page to read (default: that of the session)",
     )
     options.add_argument("--force", action="store_true", help="replace OUT if it exists")
     options.add_argument(
@@ -63,11 +77,16 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
+    if not given.out and (unused := "--to" if given.to and given.in_place else "--force" if given.force else ""):
+        options.error(f"{unused} is for a new file; leave it out, or name one with -o OUT")
 
     session = opened(given.session, given.window)
+    if given.in_place:
+        return _in_place(session, given)
     to = given.to or (session.info.format if session.info.format in writable_formats() else "anthropic")
-    check_place(session, given.out, given.force)
-    offer(given.out.parent)
+    if not given.dry_run:
+        check_place(session, given.out, given.force)
+        offer(given.out.parent)
     made = plan_of(session, given)
     if not made.changed:
         talk(f"{made.reason}; nothing was written")
@@ -77,12 +96,30 @@ def run(arguments: Sequence[str]) -> int:
     written = _summary(made, given) if made.summarises else None
     after = apply(session, made, written.text if written else None)
     total = estimate(after) or 0  # before OUT is there, as all that may fail
-    result = export(after, given.out, to, force=given.force)
+    result = try_export(after, to) if given.dry_run else export(after, given.out, to, force=given.force)
     report = report_of(session, made, total, written, result)
+    if given.dry_run:
+        report |= {"out": None, "resume": None}
     if given.json:
         write_json(report)
     else:
         show(report, result, next_request(made, written.text if written else None))
+    return ExitCode.DONE
+
+
+def _in_place(session: Session, given: argparse.Namespace) -> int:
+    """Carry the plan out in the session's own file."""
+    check_in_place(session)
+    offer(Path(os.path.realpath(session.info.path)).parent)
+    made = plan_of(session, given)
+    result = carry_out(session, made) if made.changed else None
+    if result is None:
+        talk(f"{made.reason}; nothing was changed")
+    report = report_of(session, made, made.tokens_after, None, result)
+    if given.json:
+        write_json(report)
+    elif result is not None:
+        show(report, result, next_request(made))
     return ExitCode.DONE
 
 
@@ -142,6 +179,7 @@ def report_of(
         "check": {"inherited": [*map(_orphan, check.inherited)], "introduced": [*map(_orphan, check.introduced)]},
         "losses": result.losses if result else [],
         "resume": (result.resume_command or None) if result else None,
+        "backup": str(result.backup) if result and result.backup else None,
     }
 
 
@@ -150,7 +188,7 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
 
 
 def show(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """What was done as text."""
+    """What was done as text, or what would be."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     say(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     say(f"next request: {request_line(request)}")
@@ -161,7 +199,12 @@ def show(report: dict[str, Any], result: ExportResult, request: NextRequest) -> 
     say(f"unpaired calls and results: {inherited:,} in the recording, {introduced:,} introduced")
     for loss in report["losses"]:
         say(f"note: {loss}")
-    say(f"written: {visible(result.path)} ({result.format})")
+    if report["out"] is None:
+        say(f"nothing was written; {result.format} holds {'what is not noted here' if result.losses else 'all of it'}")
+        return
+    if result.backup:
+        say(f"backup of the whole database, as it was: {visible(result.backup)}")
+    say(f"{'changed in place' if result.backup else 'written'}: {visible(result.path)} ({result.format})")
     if result.resume_command:
         say(f"resume: {visible(result.resume_command)}")
     sys.stdout.flush()

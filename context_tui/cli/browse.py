@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from context_tui.cli.options import (
 )
 from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
-from context_tui.formats.opening import choose, sessions_in
+from context_tui.formats.opening import choose, only_one
 from context_tui.session.session import SessionInfo
 
 
@@ -34,6 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument("--at", type=message_number, metavar="N")
     options.add_argument("-P", "--policy", type=named, metavar="POLICY")
     add_policy_file(options)
+    options.add_argument("--follow", action="store_true", help="follow the session as it is written")
     add_looks(options)
     given = parse(options, arguments)
     return open_inspector(given.sessions, given)
@@ -74,34 +76,42 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         inspect.show(session, inspect.report_of(session, at))
         return ExitCode.DONE
     what, config = _named(specs), read_config()
-    from context_tui.tui.app import run as inspector  # Textual: 170 ms
+    gc.disable()  # until everything is imported, and nothing of it garbage: the inspector turns it on again
+    try:
+        from context_tui.tui.app import run as inspector  # Textual: 170 ms
 
-    return inspector(
-        what,
-        at=at,
-        policy=policy,
-        settings=settings,
-        window=window,
-        ascii=given.ascii,
-        theme=given.theme,
-        config=config,
-        mouse=not given.no_mouse,
-        demo=demo,
-    )
+        return inspector(
+            what,
+            at=at,
+            policy=policy,
+            settings=settings,
+            window=window,
+            ascii=given.ascii,
+            theme=given.theme,
+            config=config,
+            mouse=not given.no_mouse,
+            demo=demo,
+            follow=getattr(given, "follow", False),
+        )
+    finally:
+        gc.enable()
 
 
 def _named(specs: Sequence[str]) -> list[SessionInfo]:
     """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
+    if not specs:
+        return []
+    from context_tui.discovery import infos_at
+
     found: list[SessionInfo] = []
     for spec in specs:
         if spec == "-":
             found.append(choose(spooled()))
             _keyboard()
             continue
-        try:
-            found.append(choose(spec))
-        except SeveralSessions:
-            found.extend(sessions_in(spec))
+        listed = infos_at(spec)
+        only = only_one(listed)
+        found += [only] if only else listed
     return found
 
 

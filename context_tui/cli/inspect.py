@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import argparse
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from context_tui.cli.options import add_session, one_of, opened, parse, parser
-from context_tui.cli.output import counted, say, table, write_json
+from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.compaction.next_request import Known, NextRequest, size_now
+from context_tui.compaction.recorded import RecordedCompaction, by_category, recorded_compactions
 from context_tui.errors import ExitCode
+from context_tui.following import follow
+from context_tui.formats.opening import choose
 from context_tui.policies.registry import runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
+from context_tui.regret.index import Uses, index_of
+from context_tui.regret.returns import Return, returns
 from context_tui.sanitize import visible
-from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
 from context_tui.tokenizers import exact
@@ -26,9 +31,8 @@ from context_tui.tokens.calibration import Calibration, Errors
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage, request_before
+from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage
 from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
-from context_tui.tokens.running import RunningSizes
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -44,9 +48,21 @@ def run(arguments: Sequence[str]) -> int:
         metavar="RULER",
         help="measure by: own (bytes / 4, as the policies do), calibrated (by recorded sizes), exact (a tokenizer)",
     )
+    options.add_argument(
+        "--compactions",
+        action="store_true",
+        help="add both sides of each recorded compaction, and what of the lost later messages came back to",
+    )
+    options.add_argument(
+        "--follow", action="store_true", help="go on as the session is written: a line, or with --json a document, each"
+    )
     given = parse(options, arguments)
+    if given.follow:
+        return _follow(given)
     session = opened(given.session, given.window)
-    report = report_of(session, given.at, timeline=given.messages, ruler=Ruler(given.ruler))
+    report = report_of(
+        session, given.at, timeline=given.messages, ruler=Ruler(given.ruler), compactions=given.compactions
+    )
     if given.json:
         write_json(report)
     else:
@@ -54,10 +70,60 @@ def run(arguments: Sequence[str]) -> int:
     return ExitCode.DONE
 
 
+def _follow(given: argparse.Namespace) -> int:
+    """Tell how the session is now, and after each change of its file, until it is interrupted."""
+    happened = set[tuple[str, int]]()
+    for session in follow(choose(given.session), tell=talk):
+        session = session.with_window(given.window)
+        if given.json:
+            report = report_of(session, given.at, timeline=given.messages, ruler=Ruler(given.ruler))
+            write_json(report, indent=None)
+        else:
+            happened, before = _happened(session), happened
+            say(line_of(session, given.at) + (_newest_compaction(session, before) if happened > before else ""))
+        sys.stdout.flush()
+    return ExitCode.DONE
+
+
+def line_of(session: Session, at: int | None = None) -> str:
+    """A followed session in a line: messages, context and window, problems."""
+    size, window = size_now(session.context_at(at)), session.window_at(len(session) if at is None else at)
+    share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
+    problems = f"   {counted(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
+    how = "estimated" if size.recorded is None else "recorded and estimated"
+    return f"{counted(len(session), 'message')}   {size.tokens:,}{share} tokens, {how}{problems}"
+
+
+def _happened(session: Session) -> set[tuple[str, int]]:
+    """The compactions of a session by kind and place: what tells whether there is another one, and takes no time."""
+    silent = (("silent", drop.message) for drop in session.drops if drop.results)
+    return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
+
+
+def _newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
+    """The last compaction of a followed session, where it is not *known*."""
+    found = recorded_compactions(session)[-1:]
+    return "".join(
+        f"   last compaction: {each.kind}, before message {each.message:,}, "
+        f"lost {sum(map(each.tokens, each.lost)):,} tokens (est.)"
+        for each in found
+        if (each.kind, each.message) not in known
+    )
+
+
 def report_of(
-    session: Session, at: int | None = None, *, timeline: bool = False, ruler: Ruler = Ruler.OWN
+    session: Session,
+    at: int | None = None,
+    *,
+    timeline: bool = False,
+    ruler: Ruler = Ruler.OWN,
+    compactions: bool = False,
 ) -> dict[str, Any]:
     """The report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a ruler.
+
+    Args:
+        compactions: whether to tell both sides of recorded compactions and what later messages came back to: all text
+            is read for that.
 
     Raises:
         RulerError: the ruler needs a tokenizer that is not installed.
@@ -69,6 +135,8 @@ def report_of(
     hidden, usage = not_in_file(context) if sizes is None else sizes.hidden_at(context), recorded_usage(context)
     parts, shares = breakdown(context, hidden, sizes=sizes), suggested(session, context)
     fit, request = fit_at(session, context), NextRequest(size_now(context, sizes))
+    happened = recorded_compactions(session)
+    uses = index_of(session) if compactions and happened else None
     in_context = sizes.sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
@@ -94,14 +162,14 @@ def report_of(
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [asdict(branch) for branch in facts.branches],
-        "compactions": _compactions(session),
+        "compactions": [_compaction(each, uses) for each in happened if each.kind != "silent"],
         "at": context.at,
         "epochs": [
             {"message": epoch.message, "cause": epoch.cause}
             for epoch in facts.epochs
             if not epoch.message or epoch.message < context.at
         ],
-        "drops": _drops(session, context.at),
+        "drops": _drops(session, context.at, [each for each in happened if each.kind == "silent"], uses),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context if sizes else measured(context).total + in_file(facts),
@@ -182,8 +250,12 @@ def _errors(errors: Errors | None) -> dict[str, float] | None:
     return {"median": round(errors.median, 4), "p95": round(errors.p95, 4)} if errors else None
 
 
-def _drops(session: Session, at: int) -> list[dict[str, Any]]:
-    """Silent drops, and those that a recorded microcompaction explains; results that are inferred to have gone."""
+def _drops(session: Session, at: int, silent: Sequence[RecordedCompaction], uses: Uses | None) -> list[dict[str, Any]]:
+    """Silent drops, and those that a recorded microcompaction explains; results that are inferred to have gone.
+
+    Those that cleared results are the *silent* compactions.
+    """
+    sides = {each.message: _both_sides(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
     owners = {facts.block_message[row] for drop in drops for row in drop.results}
     ordinals = {row: number for owner in owners for number, row in enumerate(facts.blocks_of(owner))}
@@ -193,44 +265,69 @@ def _drops(session: Session, at: int) -> list[dict[str, Any]]:
             "tokens": drop.tokens,
             "explained_by": drop.explained_by,
             "results": [{"message": facts.block_message[row], "block": ordinals[row]} for row in drop.results],
+            **sides.get(drop.message, {}),
         }
         for drop in drops
     ]
 
 
-def _compactions(session: Session) -> list[dict[str, Any]]:
-    """The recorded compactions, in order."""
-    sizes = RunningSizes(session.facts)
-    return [_compaction(session, compaction, sizes) for compaction in session.facts.compactions]
-
-
-def _compaction(session: Session, compaction: Compaction, sizes: RunningSizes) -> dict[str, Any]:
-    """A recorded compaction: what the runtime had before it (baseline + delta), and what was recorded after it.
-
-    One that another epoch follows before the next request has nothing recorded after it.
-    """
-    facts, message = session.facts, compaction.message
-    at = min(message, len(session))
-    sizes.move_to(at, until=at - 1)
-    epoch = epoch_at(facts, at)
-    request = request_before(facts, at, max(epoch.start, last_rewrite(facts, at - 1)))
-    before = sizes.believed(epoch, at, request).tokens if sizes.length(epoch, at) else None
-    row = bisect_left(facts.request_message, message)
-    after = facts.requests[row].context if row < len(facts.requests) else None
-    if compaction.kind == "micro" and after is not None:
-        begun = bisect_left(facts.epochs, message, key=lambda epoch: epoch.message)
-        if begun < len(facts.epochs) and message <= facts.epochs[begun].message <= facts.request_message[row]:
-            after = None
+def _compaction(found: RecordedCompaction, uses: Uses | None) -> dict[str, Any]:
+    """A compaction that a record announces: what the runtime had before it, and what was recorded after it."""
+    what = found.what
+    assert isinstance(what, Compaction)
     return {
-        "message": compaction.message,
-        "kind": compaction.kind,
-        "trigger": compaction.trigger,
-        "tokens_before": before,
-        "tokens_before_source": "recorded + estimated delta" if request >= 0 else "estimated",
-        "tokens_before_in_file": compaction.pre_tokens,
-        "tokens_saved_in_file": compaction.saved,
-        "tokens_after": after,
-        "preserved_missing": compaction.missing,
+        "message": what.message,
+        "kind": what.kind,
+        "trigger": what.trigger,
+        "tokens_before": found.believed_before,
+        "tokens_before_source": "recorded + estimated delta" if found.believed_known else "estimated",
+        "tokens_before_in_file": what.pre_tokens,
+        "tokens_saved_in_file": what.saved,
+        "tokens_after": found.recorded_after,
+        "preserved_missing": what.missing,
+        **(_both_sides(found, uses) if uses else {}),
+    }
+
+
+def _both_sides(found: RecordedCompaction, uses: Uses) -> dict[str, Any]:
+    """What was there before a compaction and after it, what was lost, and what of that came back; tokens by
+    ``bytes/4``.
+    """
+    facts, summary = found.session.facts, found.summary
+    sides = {name: by_category(context) for name, context in (("before", found.before), ("after", found.after))}
+    contexts = {"before": found.before, "after": found.after}
+    return {
+        **{
+            name: {
+                "messages": len(contexts[name]),
+                "estimated_tokens": sum(parts.values()),
+                "by_category": parts,
+            }
+            for name, parts in sides.items()
+        },
+        "kept": len(found.kept),
+        "put_in": len(found.put_in),
+        "summary": summary,
+        "summary_tokens": None if summary is None else message_tokens(facts, summary),
+        "lost": {
+            "messages": len({facts.block_message[row] for row in found.lost}),
+            "blocks": len(found.lost),
+            "tokens": sum(map(found.tokens, found.lost)),
+        },
+        "came_back": [_return(found, each) for each in returns(found, uses)],
+    }
+
+
+def _return(found: RecordedCompaction, back: Return) -> dict[str, Any]:
+    facts, use = found.session.facts, back.use
+    return {
+        "tier": use.tier,
+        "message": facts.block_message[back.row],
+        "block": facts.ordinal(back.row),
+        "tokens": found.tokens(back.row),
+        "later": use.message,
+        "evidence": use.evidence,
+        "still_in_context": sorted({facts.block_message[row] for row in back.had}),
     }
 
 
@@ -328,6 +425,14 @@ def show(session: Session, report: dict[str, Any]) -> None:
         ("message", "kind", "trigger", "believed before", "before in the file", "recorded after"),
         compactions,
     )
+    sides = [
+        (each["message"], each.get("kind", "silent"), *_side_cells(each))
+        for each in sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
+        if "lost" in each
+    ]
+    heads = ("message", "kind", "before", "after", "kept", "put in", "summary", "lost blocks", "lost tokens")
+    table("before and after them (messages; tokens est.)", heads, sides)
+    _show_returns(report)
     for c in report["compactions"]:
         if c["preserved_missing"]:
             missing = counted(c["preserved_missing"], "record")
@@ -369,6 +474,29 @@ def show(session: Session, report: dict[str, Any]) -> None:
             *(f"believed by {name}" for name in believed),
         )
         table("timeline", (*columns, "in context", "blocks"), rows)
+
+
+def _side_cells(found: dict[str, Any]) -> tuple[object, ...]:
+    before, after = found["before"], found["after"]
+    sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in (before, after))
+    lost = found["lost"]
+    return *sizes, found["kept"], found["put_in"], found["summary_tokens"] or "", lost["blocks"], lost["tokens"]
+
+
+def _show_returns(report: dict[str, Any]) -> None:
+    """What compactions lost and later messages came back to."""
+    found = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
+    rows = [
+        (each["message"], back["message"], back["tokens"], back["later"], back["tier"], _where(back), back["evidence"])
+        for each in found
+        for back in each.get("came_back", ())
+    ]
+    heads = ("compaction", "lost", "tokens", "used at", "as", "still told by", "evidence")
+    table("lost by them and used later", heads, rows)
+
+
+def _where(back: dict[str, Any]) -> str:
+    return ", ".join(f"#{message:,}" for message in back["still_in_context"]) or "nothing"
 
 
 def _show_calibration(calibration: list[dict[str, Any]]) -> None:

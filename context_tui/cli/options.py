@@ -74,8 +74,35 @@ def add_policy(to: argparse.ArgumentParser) -> None:
     )
 
 
-def add_cache(options: argparse.ArgumentParser) -> None:
-    """The option for what a call reads from the prompt cache where a policy changed its prompt."""
+def add_replay(options: argparse.ArgumentParser) -> None:
+    """What holds along a recording: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
+    from context_tui.replay.walk import SUMMARY_DELAY
+
+    options.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
+    options.add_argument(
+        "--recorded",
+        choices=("keep", "ignore"),
+        default="keep",
+        help="whether the compactions that the recording holds happen (default: keep)",
+    )
+    options.add_argument(
+        "--summary-tokens",
+        type=tokens,
+        metavar="N",
+        help="size of a summary in tokens by bytes/4 (default: the median of the recorded ones, else 2,000)",
+    )
+    options.add_argument(
+        "--delay",
+        type=int,
+        default=SUMMARY_DELAY,
+        metavar="N",
+        help=f"calls made while a summary is written in the background (default: {SUMMARY_DELAY})",
+    )
+    options.add_argument(
+        "--shares-prefix",
+        action="store_true",
+        help="the summarizer is sent the calls' own beginning, which it reads from the cache",
+    )
     options.add_argument(
         "--cache",
         choices=("breakpoints", "anywhere"),

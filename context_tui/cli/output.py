@@ -10,9 +10,9 @@ from typing import Any
 from context_tui.sanitize import sanitize_line, visible
 
 
-def write_json(value: Any) -> None:
-    """One JSON document, ASCII-escaped."""
-    json.dump(value, sys.stdout, ensure_ascii=True, indent=2)
+def write_json(value: Any, indent: int | None = 2) -> None:
+    """One JSON document, ASCII-escaped; on a line where it is not indented."""
+    json.dump(value, sys.stdout, ensure_ascii=True, indent=indent)
     sys.stdout.write("\n")
 
 

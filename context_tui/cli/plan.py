@@ -128,11 +128,21 @@ def request_line(request: NextRequest) -> str:
     """The next request in words: without the plan and with it, and what that is made of."""
     now = request.now
     sign = "" if request.before_known is Known.RECORDED else "~"
-    sizes = f"{sign}{request.before:,} -> ~{request.after:,} tokens, {request.share:.0%} less"
+    change, more = f"{_percent(request.share)} less", request.after - request.before
+    if more > 0 and request.before:
+        change = f"{_percent(more / request.before)} more"
+    sizes = f"{sign}{request.before:,} -> ~{request.after:,} tokens, {change}"
     parts = "" if now.recorded is None else f"{now.recorded:,} recorded + "
     parts += f"~{now.estimated:,} estimated - ~{request.goes:,} by {request.estimator}"
     parts += f" + ~{request.comes:,} put in" if request.comes else ""
+    if request.before - request.goes + request.comes < request.after:
+        parts += f"; at least the system prompt and tools, ~{request.least:,}"
     return f"{sizes}{', plus a summary' if request.waits else ''} ({parts})"
+
+
+def _percent(share: float) -> str:
+    """A share as it is read: what is not quite all is no 100 %."""
+    return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def _number(made: Plan, position: int) -> int:
@@ -164,7 +174,7 @@ def show(session: Session, made: Plan) -> None:
     say(f"next request{forced}: {request_line(next_request(made))}")
     if made.trigger.fires and waiting:
         say(f"here {', '.join(waiting)} would not run; --firing-only leaves that out")
-    share = f", {(before - after) / before:.0%} less" if before else ""
+    share = f", {_percent((before - after) / before)} less" if before else ""
     say(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.summarises else ''}")
     if made.report:
         say("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))

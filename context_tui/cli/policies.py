@@ -14,7 +14,7 @@ from context_tui.policies.base import Policy
 from context_tui.policies.native import Native, native
 from context_tui.policies.parameters import pairs, parameters_of, params_for, setting
 from context_tui.policies.registry import POLICIES, PRESETS, policy_named
-from context_tui.session.window import ASSUMED
+from context_tui.session.window import ASSUMED, Window
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _native(policy: Policy, texts: Sequence[str], window: int) -> Native | None:
     """What its agent is to be told, with these parameters."""
-    return native(policy.name, params_for(policy, pairs(texts)), window)
+    return native(policy.name, params_for(policy, pairs(texts)), Window(window, "given"))
 
 
 def _show_native(own: Native, window: int) -> None:

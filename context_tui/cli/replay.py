@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 
 from context_tui.cli.inspect import calibration_report
 from context_tui.cli.options import (
-    add_cache,
     add_policy_file,
+    add_replay,
     named,
     opened,
     parse,
     parser,
     policy_and_params,
     take_policy_files,
-    tokens,
 )
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
@@ -34,14 +33,25 @@ from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing
-from context_tui.replay.walk import SUMMARY_DELAY
-from context_tui.replay.words import LIMITS, label, what
+from context_tui.replay.words import LIMITS, label, never_words, what
+from context_tui.sanitize import visible
 from context_tui.session.session import Session
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
 
-OWN = {"claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"}}
+OWN = {
+    "claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"},
+    "codex": {"full": "codex"},
+    "cline": {"full": "cline"},
+    "cline-sdk": {"full": "cline"},
+    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
+    "goose": {"full": "goose"},
+    "koda": {"full": "koda"},
+    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
+    "openhands": {"full": "openhands-condenser"},
+    "pi": {"full": "pi"},
+}
 """By format, the agent's own policies that its recorded compactions are held against."""
 
 
@@ -58,7 +68,6 @@ def run(arguments: Sequence[str]) -> int:
     """Replay policies along one session."""
     options = parser("replay", "Show what policies would have done along a recording: firings, sizes, what was saved.")
     options.add_argument("session", type=named, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    options.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
     options.add_argument(
         "-P",
         "--policy",
@@ -76,31 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="set a parameter of the -P before it; may be repeated",
     )
-    options.add_argument(
-        "--recorded",
-        choices=("keep", "ignore"),
-        default="keep",
-        help="whether the compactions that the recording holds happen (default: keep)",
-    )
-    options.add_argument(
-        "--summary-tokens",
-        type=tokens,
-        metavar="N",
-        help="size of a summary in tokens by bytes/4 (default: the median of the recorded ones, else 2,000)",
-    )
-    options.add_argument(
-        "--delay",
-        type=int,
-        default=SUMMARY_DELAY,
-        metavar="N",
-        help=f"calls made while a summary is written in the background (default: {SUMMARY_DELAY})",
-    )
-    options.add_argument(
-        "--shares-prefix",
-        action="store_true",
-        help="the summarizer is sent the calls' own beginning, which it reads from the cache",
-    )
-    add_cache(options)
+    add_replay(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file(options)
     given = parse(options, arguments)
@@ -229,6 +214,7 @@ def policy_report(study: Study) -> dict[str, Any]:
             "cost_of_firings": sum(each.cost for each in priced.firings),
             "cost_besides": priced.rest,
         },
+        "missed": made.missed._asdict() if made.missed else None,
         "advice": [asdict(each) for each in advice(priced)],
         "regret": {
             "dropped": study.regret.dropped,
@@ -282,7 +268,8 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     session, recording = lab.session, lab.recording
     known = sum(size is not None for size in recording.recorded)
     window = recording.windows[-1] if recording.windows else session.window
-    say(f"{session.info.path}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
+    name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
+    say(f"{visible(name)}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
     say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
     say(_ruler(recording))
     for line in _prices(lab, studies):
@@ -328,7 +315,7 @@ def _ruler(recording: Recording) -> str:
     """How sizes under a policy are known."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
     if not any(recording.recorded):
-        return "sizes are estimated: no size is recorded in this session"
+        return "sizes are estimated, by typical factors: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
     if not usable:
         instead = max(recording.calibrations, key=lambda each: each.requests).instead
@@ -384,6 +371,9 @@ def _show_firings(study: Study) -> None:
         say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
     if made.firings:
         say(f"  {against_none(priced)}")
+    elif made.calls:
+        say()
+        say(f"{label(made)} {never_words(made.missed)}")
     for each in advice(priced):
         say(f"  {each.words}")
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from context_tui.cli.browse import add_looks
 from context_tui.cli.options import (
-    add_cache,
     add_policy_file,
+    add_replay,
     file_named,
     named,
     one_of,
@@ -24,7 +24,6 @@ from context_tui.cli.options import (
     parser,
     policy_and_params,
     take_policy_files,
-    tokens,
 )
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.cli.replay import ItsParam, NextPolicy
@@ -32,7 +31,6 @@ from context_tui.config import read_tables
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.policies.parameters import assignments, params_for
 from context_tui.price.words import after_a_change
-from context_tui.replay.walk import SUMMARY_DELAY
 from context_tui.replay.words import LIMITS
 from context_tui.sanitize import sanitize_line
 from context_tui.sweep.frontier import Standing
@@ -122,12 +120,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="KEY=VALUES",
         help="values of a parameter of the -P before it: 1..8, 1..8:2 with a step, 256,512,1024, or one",
     )
-    add("--window", type=tokens, metavar="N", help="size of the context window in tokens, of all sessions")
-    add("--recorded", choices=("keep", "ignore"), default="keep", help="whether recorded compactions happen")
-    add("--summary-tokens", type=tokens, metavar="N", help="size of a summary (default: as recorded, else 2,000)")
-    add("--delay", type=int, default=SUMMARY_DELAY, metavar="N", help="calls while a summary is written")
-    add("--shares-prefix", action="store_true", help="a summarizer reads the calls' own beginning from the cache")
-    add_cache(options)
+    add_replay(options)
     add("--quick", action="store_true", help="sizes only: neither prices nor what was used later")
     add("--current", type=named, metavar="SETTING", help='what others are held against, as "POLICY KEY=VALUE"')
     add("--by", type=one_of("measure", ("tokens", "money")), default="tokens", help="what saving is counted in")

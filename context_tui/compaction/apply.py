@@ -12,7 +12,7 @@ from context_tui.errors import PlanError
 from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file
+from context_tui.tokens.recorded import in_file, not_in_file, prompt_not_in_file
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
@@ -39,11 +39,12 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
             made.add({"role": each.role, "content": [block]}, flags=flags, injected=not each.summary)
         else:
             made.keep(each, new_texts(session.content, context, plan.changes, each) if touched else None)
-    copy = made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy)
+    copy = made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     request = next_request(plan, summary)
     if request.now.recorded is not None or not_in_file(context) is not None:
         left = request.after - measured(copy.context_at()).total - in_file(copy.facts)
-        copy.facts.unseen = left if left > 0 else None
+        copy.facts.unseen = left
+        copy.facts.unseen_prompt = max(min(left, prompt_not_in_file(context) or 0), 0)
     return copy
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +50,10 @@ class Changes(Mapping[int, Change]):
 
     def bodies(self) -> dict[int, Body]:
         """The new bodies by block row."""
-        return {row: self._make(row).body for row in self.rows}
+        return {row: self._of(row).body for row in self.rows}
+
+    def _of(self, row: int) -> Change:
+        return self._make(row)
 
     @cached_property
     def _members(self) -> frozenset[int]:
@@ -61,7 +65,7 @@ class Changes(Mapping[int, Change]):
     def __getitem__(self, row: int) -> Change:
         if row not in self._members:
             raise KeyError(row)
-        return self._make(row)
+        return self._of(row)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows)
@@ -74,8 +78,10 @@ class AlikeChanges(Changes):
     """The same change for all of many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
-        super().__init__(rows, lambda row: change)
-        self.change = change
+        self.rows, self.change = rows, change
+
+    def _of(self, row: int) -> Change:
+        return self.change
 
     def bodies(self) -> dict[int, Body]:
         return dict.fromkeys(self.rows, self.change.body)
@@ -109,11 +115,13 @@ class StackedChanges(Mapping[int, Change]):
         return len(self._keys)
 
 
-def count_of(changes: Mapping[int, Change], action: str) -> int:
-    """How many changes are of this action."""
+def counts_of(changes: Mapping[int, Change]) -> tuple[int, int]:
+    """How many changes clear a block, and how many truncate one."""
     if isinstance(changes, AlikeChanges):
-        return len(changes) if changes.change.action == action else 0
-    return sum(change.action == action for change in changes.values())
+        count, action = len(changes.rows), changes.change.action
+        return (count if action == "clear" else 0), (count if action == "truncate" else 0)
+    actions = Counter(change.action for change in changes.values())
+    return actions["clear"], actions["truncate"]
 
 
 def bodies_of(changes: Mapping[int, Change]) -> dict[int, Body]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from context_tui.session.derived import DerivedContent, Origin, origin_of
 from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, begins_turn
 from context_tui.session.session import Message, Session
+from context_tui.session.window import model_at
 
 
 class Derivation:
@@ -58,12 +59,19 @@ class Derivation:
             else:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
-    def session(self, origin: str) -> Session:
-        """The session of what was put in; *origin* says what it was derived by."""
+    def session(self, origin: str, at: int | None = None) -> Session:
+        """The session of what was put in.
+
+        Args:
+            origin: what it was derived by.
+            at: the message before which it was left off, of which the model is then; default: the end.
+        """
         facts, old, of = self._facts, self._session.facts, self._session
         for index in range(len(facts)):
             facts.add_record(index, 0, RecordKind.MESSAGE, index)
-        facts.model, facts.window, facts.input_includes_cache = old.model, old.window, old.input_includes_cache
+        facts.model = old.model if at is None or at >= len(old) else model_at(old, at)
+        facts.window, facts.whole_window = old.window, old.whole_window
+        facts.input_includes_cache = old.input_includes_cache
         facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
         content = DerivedContent(of, self._entries)
-        return Session(facts, content, of.info, len(facts), of.window_given, origin)
+        return Session(facts, content, of.info, len(facts), of.window_given, origin, of.peaks)

@@ -26,7 +26,8 @@ from context_tui.compaction.tool_pairing import (
 )
 from context_tui.losses import Losses, Refuses
 from context_tui.session.context import Context
-from context_tui.session.derived import DerivedContent, Origin
+from context_tui.session.derived import DerivedContent, Origin, recording_of
+from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Message, Session
 
 PENDING = "it ends with calls without results; add the results before you send it"
@@ -50,13 +51,6 @@ class PairCheck:
 
     inherited: tuple[Orphan, ...] = ()
     introduced: tuple[Orphan, ...] = ()
-
-
-def recording_of(session: Session) -> Session:
-    """The recording behind any number of plans carried out."""
-    while isinstance(session.content, DerivedContent):
-        session = session.content.parent
-    return session
 
 
 def unpaired(messages: list[Message]) -> PairCheck:
@@ -86,12 +80,14 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
     losses.add(RENAMED, len(renamed))
     if refuses is not None:
         taken = [_taken(message, refuses, losses) for message in named]
-        history, sources, notes = repair_minimally([_only(m, of) for m, of in zip(named, taken, strict=True)])
+        summaries = {at for at, index in enumerate(context.order) if facts.flags[index] & MessageFlag.SUMMARY}
+        left = [_only(message, of) for message, of in zip(named, taken, strict=True)]
+        history, sources, notes = repair_minimally(left, summaries)
         sources = [_before(source, taken) for source in sources]
         if notes:  # images come out of results that became text
-            left = [_taken(message, refuses, losses) for message in history]
-            history = [_only(message, of) for message, of in zip(history, left, strict=True)]
-            sources = [Source(s.message, [s.blocks[n] for n in of]) for s, of in zip(sources, left, strict=True)]
+            still = [_taken(message, refuses, losses) for message in history]
+            history = [_only(message, of) for message, of in zip(history, still, strict=True)]
+            sources = [Source(s.message, [s.blocks[n] for n in of]) for s, of in zip(sources, still, strict=True)]
         _tell_end(history, losses)
     else:
         history, sources, notes = repair_orphans(named, _introduced(session, named))

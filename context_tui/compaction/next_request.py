@@ -36,7 +36,9 @@ class NextRequest:
     ``now`` is the request without the plan: recorded of the last request of this context, and estimated of what came
     after it. ``goes`` is an estimate by ``estimator``, less what stands in its place; ``comes`` one of the messages
     that are put in, with the summary where that is written. ``waits`` says that it is not: its size is unknown.
-    ``estimator`` is the policy's own, or the name of another ruler by which all three are estimated.
+    ``estimator`` is the policy's own, or the name of another ruler by which all three are estimated. ``least`` is an
+    estimate of what no plan reaches, the system prompt and tools: where what goes is estimated as more than was
+    recorded, that much is left.
     """
 
     now: Believed
@@ -44,6 +46,7 @@ class NextRequest:
     comes: int = 0
     waits: bool = False
     estimator: str = "bytes/4"
+    least: int = 0
 
     @property
     def before(self) -> int:
@@ -60,7 +63,7 @@ class NextRequest:
     @property
     def after(self) -> int:
         """The request with the plan, an estimate; without the summary while that is unknown."""
-        return max(self.before - self.goes + self.comes, 0)
+        return max(self.before - self.goes, min(self.least, self.before), 0) + self.comes
 
     @property
     def share(self) -> float:
@@ -103,11 +106,23 @@ def next_request(plan: Plan, summary: str | None = None, sizes: Sizes | None = N
         if summary is not None:
             comes += sum(sizes.of_text(each.text(summary)) for each in plan.inserts if each.summary)
             waits = False
-        return NextRequest(size_now(plan.context, sizes), _goes(plan, sizes), comes, waits, sizes.name)
+        now = size_now(plan.context, sizes)
+        least = _least(now, sizes.system + sizes.tools, sizes.hidden_at(plan.context))
+        return NextRequest(now, _goes(plan, sizes), comes, waits, sizes.name, least)
     comes, waits = plan.tokens_in, plan.summarises and summary is None
     if summary is not None:
         comes += sum(tokens_of_bytes(utf8_len(each.text(summary))) for each in plan.inserts if each.summary)
-    return NextRequest(size_now(plan.context), plan.tokens_out, comes, waits, plan.estimator)
+    now = size_now(plan.context)
+    least = _least(now, in_file(plan.context.facts), not_in_file(plan.context))
+    return NextRequest(now, plan.tokens_out, comes, waits, plan.estimator, least)
+
+
+def _least(now: Believed, prompt: int, hidden: int | None) -> int:
+    """What no plan reaches: a prompt that is in the file, and what the first request had besides, unless all of the
+    request is less by now: that was counted otherwise, as by another model, or is no longer sent.
+    """
+    whole = prompt + max(hidden or 0, 0)
+    return whole if whole <= now.tokens else prompt
 
 
 def _goes(plan: Plan, sizes: Sizes) -> int:

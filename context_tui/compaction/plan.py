@@ -23,11 +23,12 @@ from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
+from context_tui.session.values import value
 from context_tui.tokens.estimators import bytes4, tokens_of_bytes
 from context_tui.tokens.measured import measured
 
 
-@dataclass(frozen=True)
+@value()
 class Trigger:
     """Whether a runtime would act here: what it looks at, against what, and which number that is.
 
@@ -105,7 +106,7 @@ def _put_in(facts: Facts, message: int) -> list[int]:
     ]
 
 
-@dataclass(frozen=True, eq=False)
+@value(eq=False)
 class Plan:
     """A policy's plan for a context; nothing is carried out by making one. It knows no session.
 
@@ -163,7 +164,7 @@ class Plan:
     @property
     def summarises(self) -> bool:
         """Whether it needs a summary to be carried out."""
-        return self.summary is not None
+        return bool(self.inserts) and self.summary is not None
 
     # Text, read when it is asked for
 

@@ -7,7 +7,7 @@ answered in the user message right behind it, and nowhere else.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +27,7 @@ NO_START = "[the conversation began before this point]"
 RENAMED = "calls given a new id, as theirs was missing or taken"
 BECAME_TEXT = "results without a call turned into text"
 ADDED = "placeholder results added for calls without one"
+MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
@@ -240,11 +241,12 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
     return repaired.messages, losses_in(repaired.notes)
 
 
-def _repair(messages: list[Message], keep_pending: bool) -> Repaired:
+def _repair(messages: list[Message], keep_pending: bool, apart: Collection[int] = ()) -> Repaired:
     notes = Counter[str]()
     named, renamed = unique_ids(messages)
     notes[RENAMED] = len(renamed)
-    history = _user_first(_alternating(_without_blanks(_traced(named), notes), notes), notes)
+    given = _without_blanks(_traced(named), notes)
+    history = _user_first(_alternating(given, notes), notes)
     if history and _role(history[-1]) == "assistant" and _calls(history[-1].message) and not keep_pending:
         history.append(_new([]))
     for position, entry in enumerate(history):
@@ -255,6 +257,8 @@ def _repair(messages: list[Message], keep_pending: bool) -> Repaired:
                 history[position + 1] = answers
         elif position == 0:
             history[0] = _answered(_new([]), entry, notes)[1]
+    if apart:
+        history = _parted(history, {entry.source.message: entry for entry in given}, apart, notes)
     return _repaired(history, +notes)
 
 
@@ -263,6 +267,56 @@ def _traced(messages: list[Message]) -> list[_Traced]:
         _Traced(message, Source(at, [Place(at, number) for number in range(len(content_of(message)))]))
         for at, message in enumerate(messages)
     ]
+
+
+def _parted(
+    history: list[_Traced], given: Mapping[int | None, _Traced], apart: Collection[int], notes: Counter[str]
+) -> list[_Traced]:
+    """The history with messages of *given* taken out again of those that they were merged with: those *apart*.
+
+    One between a call and its result stays where it is; a call before one that only has an added result gets it there.
+    """
+    parted: list[_Traced] = []
+    for position, entry in enumerate(history):
+        pieces = _pieces(entry, apart)
+        if len(pieces) < 2:
+            parted.append(entry)
+            continue
+        following = history[position + 1] if position + 1 < len(history) else None
+        added = {
+            block.get("tool_use_id"): block
+            for block, place in (_placed(following) if following else ())
+            if place is None and block.get("type") == "tool_result"
+        }
+        asked = [[str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces]
+        asked[-1] = []  # it stands right before what answers it already
+        moved = {call for calls in asked for call in calls}
+        if following is not None and not moved <= added.keys():
+            parted.append(entry)
+            continue
+        notes[MERGED] -= len(pieces) - 1
+        for piece, calls in zip(pieces, asked, strict=True):
+            parted.append(_piece(entry, piece, given))
+            if calls:
+                parted.append(_new([added[call] if call in added else _no_result(call, notes) for call in calls]))
+        if following is not None and moved:
+            rest = [(block, at) for block, at in _placed(following) if at or block.get("tool_use_id") not in moved]
+            history[position + 1] = _with(following, rest)
+    return [entry for entry in parted if content_of(entry.message)]
+
+
+def _pieces(entry: _Traced, apart: Collection[int]) -> list[list[_Placed]]:
+    """The blocks of a message that are of one of the messages *apart*, and those before, between and behind them."""
+    numbers = [
+        (each, place.message if (place := each[1]) and place.message in apart else -1) for each in _placed(entry)
+    ]
+    return [[each for each, _ in piece] for _, piece in groupby(numbers, key=lambda numbered: numbered[1])]
+
+
+def _piece(entry: _Traced, placed: list[_Placed], given: Mapping[int | None, _Traced]) -> _Traced:
+    """Some blocks of a message as one of their own: the one of *given*, by its number, where they are all of it."""
+    number = next((place.message for _, place in placed if place), None)
+    return _with(given.get(number, entry), placed)
 
 
 def _repaired(history: list[_Traced], notes: Counter[str]) -> Repaired:
@@ -292,18 +346,22 @@ def _with(entry: _Traced, placed: list[_Placed]) -> _Traced:
     return _Traced({**entry.message, "content": blocks}, Source(entry.source.message, [place for _, place in placed]))
 
 
-def repair_minimally(messages: list[Message]) -> Repaired:
+def repair_minimally(messages: list[Message], apart: Collection[int] = ()) -> Repaired:
     """The least that makes a history one that a provider accepts, and notes on it.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
     call and its result: that needs :func:`repair`. Ids are taken for those that :func:`unique_ids` gave. Calls of the
     very last message stay pending.
+
+    Args:
+        messages: the history.
+        apart: the numbers of messages that are joined to no other, unless they stand between a call and its result.
     """
     notes = Counter[str]()
     history = _user_first(_without_blanks(_traced(messages), notes), notes)
     repaired = _repaired(history, notes)
     if problems(repaired.messages) or _results_late(repaired.messages):
-        return _repair(messages, keep_pending=True)
+        return _repair(messages, keep_pending=True, apart=apart)
     return repaired
 
 
@@ -382,7 +440,7 @@ def _alternating(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
         first, *others = group
         if others:
             first = _with(first, [each for entry in (first, *others) for each in _placed(entry)])
-            notes["messages merged with the previous one of the same role"] += len(others)
+            notes[MERGED] += len(others)
         history.append(first)
     return history
 

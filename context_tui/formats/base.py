@@ -47,6 +47,9 @@ class Found:
     here: bool
 
 
+Check = Callable[[Session], None]
+"""Looks at a session that was read again, and raises an Error where it is not what it has to be."""
+
 Lister = Callable[[Path], list[SessionInfo]]
 """The sessions in a file, as :meth:`Format.sessions` tells them."""
 
@@ -74,7 +77,9 @@ class Format(Protocol):
 
     ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
     folders; a new file gets the first. ``copies`` says that ``copy`` is there. ``is_request`` says that what is written
-    goes to a provider as it is, which needs pairs mended and what it ``refuses`` left out. What has a body here may be
+    goes to a provider as it is, which needs pairs mended and what it ``refuses`` left out. ``in_place`` says that
+    ``change`` is there. ``seen`` says that the
+    reader was held to real files; one that was not is made from the source of its program. What has a body here may be
     left as it is.
     """
 
@@ -84,6 +89,8 @@ class Format(Protocol):
     copies: ClassVar[bool] = False
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     is_request: ClassVar[bool] = False
+    in_place: ClassVar[bool] = False
+    seen: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
@@ -126,9 +133,24 @@ class Format(Protocol):
         """Whether a file stands for itself, as far as its name tells; not what belongs to the session of another."""
         return True
 
+    def folder(self, path: Path) -> list[SessionInfo]:
+        """The sessions that a folder stands for, where it is the folder, not a file, that is of this format."""
+        return []
+
+    def reads_all_beside(self, path: Path) -> bool:
+        """Whether its program takes every file beside *path* for a session, so that nothing else may be put there."""
+        return False
+
     def title(self, path: Path) -> str:
         """What the main session of a file is about, from its head; empty where that does not tell."""
         return ""
+
+    def beside(self, path: Path) -> Iterable[Path]:
+        """Files and folders that tell of the sessions in a file besides it, be they there or not.
+
+        Of a folder it is the files right in it. What was read of a session counts while none of them changes.
+        """
+        return ()
 
     def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
         """The session files that its program keeps on this machine; none of them is opened.
@@ -157,6 +179,10 @@ class Format(Protocol):
         """
         raise Error(f"format {self.name!r} cannot be written")
 
+    def can_copy(self, session: Session) -> bool:
+        """Whether ``copy`` writes *session*, as it was read by this format; cheap."""
+        return True
+
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the records that *session* was read from to the new file *path*, each as it is, with what was recorded.
 
@@ -164,10 +190,28 @@ class Format(Protocol):
             session: as it was read, by this format.
 
         Returns:
-            What is to be known about the copy, in words; None for a session that was not read from a file, which
-            ``write`` has to write.
+            What is to be known about the copy, in words; None for a session that it cannot copy, which ``write`` has
+            to write.
         """
         return None
+
+    def change(self, session: Session, texts: Mapping[int, str], check: Check) -> Path:
+        """Put other texts in the place of results in the file itself, as its own program would: all of them or none.
+
+        Args:
+            session: as it was read, by this format, to its end.
+            texts: the new text of a result by its block row.
+            check: is given the session as it would be read from the changed file; what it raises undoes the change.
+
+        Returns:
+            Where the file was copied to before, for its owner only.
+
+        Raises:
+            Error: it was not changed: another program has it open, it is no longer what was read, or it cannot hold
+                these texts.
+            OSError: it could not be written.
+        """
+        raise Error(f"format {self.name!r} cannot be changed in place")
 
     def resume(self, session: Session, written: Path, out: Path) -> str:
         """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""

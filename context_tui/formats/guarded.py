@@ -63,6 +63,22 @@ class GuardedFormat:
         """Whether it stands for itself; it does where that fails."""
         return self._quietly(True, self._form.listed, path) is not False
 
+    def folder(self, path: Path) -> list[SessionInfo]:
+        """The sessions that a folder stands for; none where that fails."""
+        nothing: list[SessionInfo] = []
+        found: list[object] = [*self._quietly(nothing, lambda: list(self._form.folder(path)))]
+        return [each for each in found if isinstance(each, SessionInfo)]
+
+    def beside(self, path: Path) -> Iterable[Path]:
+        """What stands beside; nothing where that fails."""
+        nothing: list[Path] = []
+        found: list[object] = [*self._quietly(nothing, lambda: list(self._form.beside(path)))]
+        return [each for each in found if isinstance(each, Path)]
+
+    def reads_all_beside(self, path: Path) -> bool:
+        """Whether its program reads all that is beside; not where that fails."""
+        return self._quietly(False, self._form.reads_all_beside, path) is True
+
     def title(self, path: Path) -> str:
         """Its title; nothing where that fails."""
         return self._text(self._form.title, path)
@@ -80,6 +96,10 @@ class GuardedFormat:
     def write(self, session: Session, path: Path) -> Losses:
         """What it loses."""
         return self._of(Error, "", Losses, self._safely(Error, "", self._form.write, session, path))
+
+    def can_copy(self, session: Session) -> bool:
+        """Whether it says that it copies a session; not where that fails."""
+        return self._quietly(False, lambda: self._form.can_copy(session) is True)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """What is to be known about its copy; None where it makes none."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
 from context_tui.formats.kit.files import open_regular, unreadable
+from context_tui.formats.kit.places import entries
 from context_tui.formats.registry import FORMATS
 from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
+
+MOST_FOLDERS = 20_000
+"""Folders of a folder that are looked into."""
+OF_TOOLS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
+"""Names of folders that version control and package managers fill: nobody keeps sessions in them."""
 
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
@@ -47,9 +53,7 @@ def format_of(path: Path) -> Format:
             f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
         )
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
-        raise UnreadableSession(
-            f"{path}: {other.evidence} are not supported yet; `context-tui formats` lists those that can be read"
-        )
+        raise UnreadableSession(f"{path}: is {other.evidence}")
     if not claims:
         if _is_empty(head):
             raise UnreadableSession(f"{path}: an empty list, without any messages")
@@ -68,7 +72,7 @@ def _is_empty(head: bytes) -> bool:
 
 
 def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Who claims a file that begins with *head*, and how strongly; and whether it is of a format without a reader."""
+    """Who claims a file that begins with *head*, and how strongly; and whether it is known to hold no session."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     return claims, unsupported_format(head, path)
 
@@ -89,8 +93,9 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     if session_id is not None:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
+        alone = not os.path.isdir(path) or len(found) == 1
         found = [info for info in found if info.id == session_id]
-        if not found and main and not os.path.isdir(path):
+        if not found and main and alone:
             unlisted = FORMATS[main.format].unlisted(main, session_id)
             found = [unlisted] if unlisted else []
         if not found:
@@ -102,21 +107,55 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _in_directory(path: Path) -> list[SessionInfo]:
-    """The sessions of the files in a folder, else of those in the folders in it (as of projects).
+    """The sessions of the files in a folder, else of those in the folders in it (as of projects, or of days).
 
     Raises:
-        UnreadableSession: the folder may not be read.
+        UnreadableSession: the folder may not be read, or has too many others in it.
     """
+    closed = 0
+
+    def of(folder: Path) -> list[SessionInfo]:
+        nonlocal closed
+        closed += not os.access(folder, os.R_OK | os.X_OK)
+        return of_folder(folder) or _of_files(Path(entry.path) for entry in entries(folder))
+
     try:
-        inside = list(path.iterdir())
+        os.listdir(path)
         os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
     except OSError as error:
         raise unreadable(path, error) from None
-    found = _of_files(inside) or _of_files(path.glob("*/*"))
-    closed = sum(1 for each in inside if os.path.isdir(each) and not os.access(each, os.R_OK | os.X_OK))
+    found = in_folders(path, of)
     if closed and not found:
         raise UnreadableSession(f"{path}: holds no session that can be read; unreadable folders in it: {closed:,}")
     return found
+
+
+def in_folders(path: Path, of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
+    """What *of* finds in a folder, else in each of those in it, and so on; none is looked into twice.
+
+    Raises:
+        UnreadableSession: there are too many folders.
+    """
+    found: list[SessionInfo] = []
+    seen, waiting = set[str](), [path]
+    while waiting:
+        folder = waiting.pop()
+        if (real := os.path.realpath(folder)) in seen:
+            continue
+        seen.add(real)
+        if len(seen) > MOST_FOLDERS:
+            raise UnreadableSession(f"{path}: has more than {MOST_FOLDERS:,} folders in it; name one of them")
+        here = of(folder)
+        found += here
+        if not here:
+            inside = [Path(each.path) for each in entries(folder) if each.name not in OF_TOOLS and os.path.isdir(each)]
+            waiting += reversed(inside)
+    return found
+
+
+def of_folder(path: Path) -> list[SessionInfo]:
+    """The sessions that a folder itself stands for, by the first format that keeps them so; mostly none."""
+    return next((found for form in FORMATS.values() if (found := form.folder(path))), [])
 
 
 def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
@@ -140,12 +179,18 @@ def choose(spec: str | Path) -> SessionInfo:
         UnreadableSession: there is none.
     """
     found = sessions_in(spec)
+    if only := only_one(found):
+        return only
     main = [info for info in found if not info.parent]
-    if len(main) == 1 or len(found) == 1:
-        return (main or found)[0]
     path, _ = split_spec(spec)
     ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or found)]
     raise SeveralSessions(f"{path}: holds {len(ids):,} sessions; name one", ids)
+
+
+def only_one(found: Sequence[SessionInfo]) -> SessionInfo | None:
+    """The main one of several sessions, or the only one; None where a choice is to be made."""
+    main = [info for info in found if not info.parent]
+    return (main or found)[0] if len(main) == 1 or len(found) == 1 else None
 
 
 def scanner_for(info: SessionInfo) -> Scanner:

@@ -55,7 +55,7 @@ def last_input(state: RuntimeState) -> Belief:
     """agent-sdk believes the input tokens of the last reply."""
     read = state.input_tokens
     if read is None or state.recorded is None:
-        return Belief(read, "no reply")
+        return Belief(read, "no recorded usage")
     cached = "" if read == state.recorded.context else "uncached "
     return Belief(read, f"{cached}input tokens of the last reply")
 

@@ -186,7 +186,7 @@ class Composed(BasePolicy):
         size, known = rule.size, state.window.known
         limits = Limits(window, rule.trigger.limit(state) or window, known, size.bytes_per_token, size.per_message)
         does = shortening if rule.shortens else changing
-        return does(self.name, rule, params, context, self.trigger(state, params), limits)
+        return does(self.name, rule, params, context, rule.trigger.holds(size, state), limits)
 
 
 def _kept(make: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -52,6 +52,6 @@ def few_turns(context: Context) -> str:
     turns = len(measured(context).turn_starts)
     if turns >= KEPT_TURNS:
         return ""
-    few = "a single turn" if turns == 1 else f"{turns} turns"
+    few = "A single turn" if turns == 1 else f"{turns} turns"
     kept = f"defect-microcompact keeps the last {KEPT_TURNS} by default (keep_recent_turns)"
     return f"{few} here: {kept}; assistant_boundary lets defect-compact cut within one"

@@ -124,7 +124,7 @@ def _uncleared(context: Context) -> list[int]:
     def choose(numbers: range) -> list[int]:
         return [number for number in numbers if not is_cleared(context, blocks.block[number])]
 
-    return kept_numbers(context, is_cleared, blocks, choose)
+    return kept_numbers(measured(context), is_cleared, blocks, choose)
 
 
 def _larger(context: Context, minimum: int) -> list[int]:
@@ -134,7 +134,7 @@ def _larger(context: Context, minimum: int) -> list[int]:
     def choose(numbers: range) -> list[int]:
         return [each for each in between(uncleared, numbers.start, numbers.stop) if tokens[each] > minimum]
 
-    return kept_numbers(context, (is_cleared, minimum), blocks_of_kind(context, Kind.TOOL_RESULT), choose)
+    return kept_numbers(measured(context), (is_cleared, minimum), blocks_of_kind(context, Kind.TOOL_RESULT), choose)
 
 
 @once

@@ -153,7 +153,8 @@ class KodaMicrocompact(BasePolicy):
             return Kept(Code.SMALL, f"fewer than {minimum:,} tokens")
 
         if not cleared:
-            few = f"{len(candidates):,} eligible results, and the last {keep:,} are kept"
+            counted = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
+            few = f"{counted}, and the last {keep:,} are kept"
             reason = f"nothing to clear: {few if enough else f'only {rows:,} rows'}"
             return Plan(self.name, params, context, trigger, reason=reason, kept=kept, saved=0)
         changes = AlikeChanges([results.block[number] for number in cleared], Change("clear", STUB, self.name))

@@ -13,6 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from context_tui.session.window import Window
+
 ASSUMED_REPLY = 32_000
 """Tokens of a reply that opencode reserves for the largest models, in whose place nothing can be set."""
 CLAUDE_CODE_REPLY, CLAUDE_CODE_RESERVE = 20_000, 33_000
@@ -39,25 +41,40 @@ class Native:
     fixed: Sequence[str] = ()
 
 
+def as_text(own: Native) -> str:
+    """The settings to be copied: keys and values below the file that they belong to, with all else as comments."""
+    lines, file = list[str](), ""
+    for each in own.settings:
+        if each.file != file:
+            file = each.file
+            lines.append(f"# {file}")
+        lines.append(f"{each.key} = {each.value}")
+        if each.note:
+            lines.append(f"#   note: {each.note}")
+    if own.fixed:
+        lines.append(f"#   no setting of the agent: {', '.join(own.fixed)}")
+    return "\n".join(lines)
+
+
 Values = Mapping[str, Any]
 _BETA = "send it with the header anthropic-beta: {}"
 _SHELL = "the shell's environment"
 
 
-def native(policy: str, params: BaseModel, window: int) -> Native | None:
+def native(policy: str, params: BaseModel, window: Window) -> Native | None:
     """What an agent is to be told so that it compacts by these parameters; None where nothing is known of its settings.
 
     Args:
         policy: the policy's name.
-        window: the context window in tokens, for settings that are shares of it or tokens.
+        window: the context window, for settings that are shares of it or tokens.
     """
     made = _AGENTS.get(policy)
     return made(params.model_dump(mode="json"), window) if made else None
 
 
-def _claude_code_auto(values: Values, window: int) -> Native:
-    threshold = window - values["trigger_reserve"]
-    share = 100 * threshold // max(window - CLAUDE_CODE_REPLY, 1)
+def _claude_code_auto(values: Values, window: Window) -> Native:
+    threshold = window.tokens - values["trigger_reserve"]
+    share = 100 * threshold // max(window.tokens - CLAUDE_CODE_REPLY, 1)
     lowers = "it can only lower the threshold (anthropics/claude-code#31806)"
     ignored = "versions 2.1.79 to 2.1.220 were reported to ignore it (#36381, #57567, #82761): back-test it"
     env = "the env block of settings.json was reported not to set it (#63186)"
@@ -73,7 +90,7 @@ def _claude_code_auto(values: Values, window: int) -> Native:
     )
 
 
-def _anthropic_clear(values: Values, window: int) -> Native:
+def _anthropic_clear(values: Values, window: Window) -> Native:
     edit: dict[str, Any] = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": values["trigger_tokens"]},
@@ -88,27 +105,27 @@ def _anthropic_clear(values: Values, window: int) -> Native:
     return Native((Setting("the request", "context_management.edits", dumps([edit]), note),))
 
 
-def _anthropic_compact(values: Values, window: int) -> Native:
+def _anthropic_compact(values: Values, window: Window) -> Native:
     trigger = {"type": "input_tokens", "value": values["trigger_tokens"]}
     edit = dumps([{"type": "compact_20260112", "trigger": trigger}])
     note = f"{_BETA.format('compact-2026-01-12')}; less than 50,000 is reported to be refused"
     return Native((Setting("the request", "context_management.edits", edit, note),))
 
 
-def _codex(values: Values, window: int) -> Native:
-    limit = min(int(window * values["trigger_share"]), values["trigger_at_most"])
+def _codex(values: Values, window: Window) -> Native:
+    limit = min(int(window.whole * values["trigger_share"]), values["trigger_at_most"])
     note = "newer versions take at most 90 % of the window; in older ones the value took the place of these"
     setting = Setting("~/.codex/config.toml", "model_auto_compact_token_limit", str(limit), note)
     return Native((setting,), ("keep_user_tokens",))
 
 
-def _opencode_prune(values: Values, window: int) -> Native:
+def _opencode_prune(values: Values, window: Window) -> Native:
     note = "off in the newest versions until it is set"
     setting = Setting("opencode.json", "compaction.prune", "true", note)
     return Native((setting,), ("keep_turns", "keep_result_tokens", "except_tools", "clear_more_than"))
 
 
-def _opencode_compact(values: Values, window: int) -> Native:
+def _opencode_compact(values: Values, window: Window) -> Native:
     reserved = max(values["trigger_reserve"] - ASSUMED_REPLY, 0)
     note = f"what is kept besides the model's largest reply, {ASSUMED_REPLY:,} tokens here"
     return Native(
@@ -120,7 +137,7 @@ def _opencode_compact(values: Values, window: int) -> Native:
     )
 
 
-def _gemini(values: Values, window: int) -> Native:
+def _gemini(values: Values, window: Window) -> Native:
     key, share = "model.compressionThreshold", f"{values['trigger_share']:g}"
     note = "chatCompression.contextPercentageThreshold in older versions"
     return Native(
@@ -128,7 +145,7 @@ def _gemini(values: Values, window: int) -> Native:
     )
 
 
-def _langchain_clear(values: Values, window: int) -> Native:
+def _langchain_clear(values: Values, window: Window) -> Native:
     arguments = {
         "trigger": values["trigger_tokens"],
         "keep": values["keep_results"],
@@ -141,7 +158,7 @@ def _langchain_clear(values: Values, window: int) -> Native:
     return Native((Setting("ContextEditingMiddleware", "edits", f"[ClearToolUsesEdit({call})]", note),))
 
 
-def _langchain_summarize(values: Values, window: int) -> Native:
+def _langchain_summarize(values: Values, window: Window) -> Native:
     keep = Setting("SummarizationMiddleware", "keep", repr(("messages", values["keep_messages"])))
     trigger = values["trigger_tokens"]
     if not trigger:
@@ -150,7 +167,7 @@ def _langchain_summarize(values: Values, window: int) -> Native:
     return Native((Setting("SummarizationMiddleware", "trigger", repr(("tokens", trigger)), note), keep))
 
 
-def _openhands(values: Values, window: int) -> Native:
+def _openhands(values: Values, window: Window) -> Native:
     made = "LLMSummarizingCondenser"
     return Native(
         (
@@ -161,7 +178,7 @@ def _openhands(values: Values, window: int) -> Native:
     )
 
 
-def _openhands_masking(values: Values, window: int) -> Native:
+def _openhands_masking(values: Values, window: Window) -> Native:
     file, note = "config.toml, [condenser]", "of the older condensers; it counts events"
     return Native(
         (
@@ -171,13 +188,13 @@ def _openhands_masking(values: Values, window: int) -> Native:
     )
 
 
-def _swe_agent(values: Values, window: int) -> Native:
+def _swe_agent(values: Values, window: Window) -> Native:
     entry = {"type": "last_n_observations", "n": values["keep_results"], "polling": values["keep_every"]}
     note = "polling above 1 keeps the beginning of the prompt for some calls, for the prompt cache"
     return Native((Setting("the agent's YAML", "agent.history_processors", dumps([entry]), note),))
 
 
-def _roo_condense(values: Values, window: int) -> Native:
+def _roo_condense(values: Values, window: Window) -> Native:
     percent = str(round(100 * values["trigger_share"]))
     setting = Setting(
         "Roo's settings, Context", "autoCondenseContextPercent", percent, "5 to 100, for each profile too"
@@ -185,13 +202,13 @@ def _roo_condense(values: Values, window: int) -> Native:
     return Native((setting,), ("trigger_share_2", "trigger_reserve"))
 
 
-def _goose(values: Values, window: int) -> Native:
+def _goose(values: Values, window: Window) -> Native:
     note = "0 or less, and 1 or more, turn it off"
     setting = Setting(_SHELL, "GOOSE_AUTO_COMPACT_THRESHOLD", f"{values['trigger_share']:g}", note)
     return Native((setting,), ("keep_user_messages",))
 
 
-def _pi(values: Values, window: int) -> Native:
+def _pi(values: Values, window: Window) -> Native:
     file = "~/.pi/agent/settings.json"
     return Native(
         (
@@ -201,13 +218,15 @@ def _pi(values: Values, window: int) -> Native:
     )
 
 
-def _aider(values: Values, window: int) -> Native:
-    limit = min(max(int(window * values["trigger_share"]), values["trigger_at_least"]), values["trigger_at_most"])
+def _aider(values: Values, window: Window) -> Native:
+    limit = min(
+        max(int(window.tokens * values["trigger_share"]), values["trigger_at_least"]), values["trigger_at_most"]
+    )
     setting = Setting("the command line", "--max-chat-history-tokens", str(limit))
     return Native((setting,), ("keep_share_of_trigger",))
 
 
-def _defect(values: Values, window: int) -> Native:
+def _defect(values: Values, window: Window) -> Native:
     keys = ("microcompact_ratio", "compact_soft_ratio", "compact_ratio")
     found = [Setting("defect's configuration, [turn]", key, f"{values[key]:g}") for key in keys if key in values]
     if values.get("threshold") is not None:
@@ -218,7 +237,7 @@ def _defect(values: Values, window: int) -> Native:
     return Native(found, [name for name in fixed if name in values])
 
 
-def _agent_sdk(values: Values, window: int) -> Native:
+def _agent_sdk(values: Values, window: Window) -> Native:
     names = {
         "context_budget": "context_budget",
         "threshold_pct": "prune_threshold_pct",
@@ -233,11 +252,11 @@ def _agent_sdk(values: Values, window: int) -> Native:
     return Native([Setting("[compaction]", key, value, notes.get(key, "")) for key, value in keys.items()])
 
 
-def _constants(values: Values, window: int) -> Native:
+def _constants(values: Values, window: Window) -> Native:
     return Native((), tuple(values))
 
 
-_AGENTS: dict[str, Callable[[Values, int], Native]] = {
+_AGENTS: dict[str, Callable[[Values, Window], Native]] = {
     "claude-code-auto": _claude_code_auto,
     "claude-code-micro": _constants,
     "anthropic-clear-tool-uses": _anthropic_clear,

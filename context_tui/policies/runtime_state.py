@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Role, Usage
+from context_tui.session.values import value
 from context_tui.session.window import Window
 from context_tui.tokens.believed import believed
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import last_request
 
 
-@dataclass(frozen=True)
+@value()
 class RuntimeState:
     """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
 

@@ -149,7 +149,7 @@ class Left:
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
             session = self.uses.session
-            block = session.content.blocks(session.facts.block_message[row])[_ordinal(session.facts, row)]
+            block = session.content.blocks(session.facts.block_message[row])[session.facts.ordinal(row)]
             bodies[row] = text_in(block)
         return bodies[row]
 
@@ -196,10 +196,5 @@ def regret(replay: Replay, uses: Uses) -> Regret:
 
 
 def _case(facts: Facts, row: int, gone: int, use: Use, tokens: int) -> Case:
-    message, block, later = facts.block_message[row], _ordinal(facts, row), _ordinal(facts, use.block)
+    message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
     return Case(use.tier, message, block, row, gone, use.message, later, use.needle, use.evidence, tokens)
-
-
-def _ordinal(facts: Facts, row: int) -> int:
-    """The place of a block within its message."""
-    return next(at for at, each in enumerate(facts.blocks_of(facts.block_message[row])) if each == row)

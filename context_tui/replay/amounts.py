@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import add, mul, sub
 
 from context_tui.session.context import Body
 from context_tui.session.facts import BlockFlag, Facts, Kind
@@ -69,17 +68,24 @@ def of_message(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list
 
 def plus(first: Amount, second: Amount) -> Amount:
     """Both together."""
-    return tuple(map(add, first, second))
+    text, thinking, signatures, calls, results, images, requests = first
+    a, b, c, d, e, f, g = second
+    return text + a, thinking + b, signatures + c, calls + d, results + e, images + f, requests + g
 
 
 def minus(first: Amount, second: Amount) -> Amount:
     """What the first has more than the second."""
-    return tuple(map(sub, first, second))
+    text, thinking, signatures, calls, results, images, requests = first
+    a, b, c, d, e, f, g = second
+    return text - a, thinking - b, signatures - c, calls - d, results - e, images - f, requests - g
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
     """All together."""
-    return tuple(map(sum, zip(NOTHING, *amounts, strict=True)))  # type: ignore[return-value]
+    found = NOTHING
+    for amount in amounts:
+        found = plus(found, amount)
+    return found
 
 
 def weights(factors: Factors | None) -> tuple[float, ...]:
@@ -91,4 +97,6 @@ def weights(factors: Factors | None) -> tuple[float, ...]:
 
 def tokens_of(amount: Amount, by: tuple[float, ...]) -> int:
     """Tokens that a model with these :func:`weights` makes of an amount; negative for what is taken away."""
-    return round(sum(map(mul, by, amount), 0.0))
+    text, thinking, signatures, calls, results, images, requests = amount
+    a, b, c, d, e, f, g = by
+    return round(text * a + thinking * b + signatures * c + calls * d + results * e + images * f + requests * g)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 
 from context_tui.compaction.apply import order_after
 from context_tui.compaction.changes import bodies_of
@@ -16,6 +17,8 @@ from context_tui.session.facts import Kind, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.measured import Measured, measured
 
+_ASSISTANT = int(Role.ASSISTANT)
+
 
 class History:
     """Messages in prompt order with the bodies that stand in place of blocks, grown along a recording.
@@ -27,6 +30,7 @@ class History:
         replaced: block rows to the bodies in their place.
         gone: block row to the message before which the policy took its content; ``recorded_gone`` the recording.
         estimate: estimated tokens (``bytes/4``).
+        results: how many tool results it holds, cleared ones too.
         more: what it holds more than the recorded context does (less: negative).
         floor: the message before which recorded sizes no longer hold for a runtime that forgets them at a rewrite.
         generation: how often it was changed by more than growing.
@@ -40,7 +44,7 @@ class History:
         self.replaced = Replaced()
         self.gone: dict[int, int] = {}
         self.recorded_gone: dict[int, int] = {}
-        self.estimate = 0
+        self.estimate = self.results = 0
         self.more: Amount = NOTHING
         self.floor = 0
         self.generation = 0
@@ -51,27 +55,24 @@ class History:
         self._cleared: dict[int, Body] = {}  # by the recording, also of contexts that came before
         self._recorded_from = 0  # the recorded context are the messages from here on,
         self._recorded_before = frozenset[int]()  # and these
-        self._held: Amount = NOTHING  # of the first messages of the order,
-        self._counted = 0  # so many
         self._amounts: dict[int, Amount] = {}  # of messages with other bodies
-        self._answers = (0, 0)  # results in so many messages
+        self._anew = 0  # messages of the order that were not appended one after another
+        self._besides: Amount = NOTHING  # what it holds besides all that was appended, by other bodies and messages
         self._split = (0, 0, 0), (NOTHING, NOTHING)  # what was asked for last, and the answer
         self._where: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
         self._context: Context | None = None  # that was given away last,
         self._sums: Measured | None = None  # and its sums, which go on with the history
-        undo = recorded == "ignore"
-        self._skipped = recording.undone if undo else frozenset[int]()
-        self.sums = recording.sums_undone if undo else recording.sums
+        self._appended = recording.appended(recorded)
+        self.sums = self._appended.tokens
 
     def grow(self, at: int) -> None:
         """Append what was recorded up to message *at*."""
-        recording, first = self.recording, self.at
+        first, (there, tokens, results, _) = self.at, self._appended
         if at <= first:
             return
-        skipped = self._skipped
-        new = [message for message in range(first, at) if recording.sent[message] and message not in skipped]
-        self.estimate += self.sums[at] - self.sums[first]
-        self.order += new  # the same list, of which contexts have the beginning
+        self.order += compress(range(first, at), there[first:at])  # the same list, of which contexts have the beginning
+        self.estimate += tokens[at] - tokens[first]
+        self.results += results[at] - results[first]
         self.at = at
 
     def context(self) -> Context:
@@ -83,7 +84,7 @@ class History:
         if self._sums is None:
             self._sums = measured(context)
         else:
-            self._sums.grow(context)
+            self._sums.grow(context, self.order, self.replaced)
         self._context = context
         return context
 
@@ -93,20 +94,13 @@ class History:
             self._context.memo.clear()
             self._context = None
 
-    @property
-    def results(self) -> int:
-        """How many tool results it holds, cleared ones too."""
-        counted, found = self._answers
-        facts, result = self.recording.facts, Kind.TOOL_RESULT
-        for message in self.order[counted:]:
-            found += sum(facts.kind[row] == result for row in facts.blocks_of(message))
-        self._answers = len(self.order), found
-        return found
-
     def last_assistant(self) -> int:
         """The last message of the model in prompt order, or -1."""
         role = self.recording.facts.role
-        return next((message for message in reversed(self.order) if role[message] == Role.ASSISTANT), -1)
+        for message in reversed(self.order):
+            if role[message] == _ASSISTANT:
+                return message
+        return -1
 
     # What the recording did
 
@@ -130,9 +124,8 @@ class History:
         recording, order = self.recording, list(event.order or ())
         if kept:
             stays = set(order)
-            for message in self.order:
-                if message not in stays and message < len(recording.sent):
-                    self._mark(self.recorded_gone, recording.facts.blocks_of(message), event.at)
+            left = self._rows_of(message for message in self.order if message not in stays)
+            self._mark(self.recorded_gone, left, event.at)
             self.order = [message for message in order if message not in self._dropped]
             owner = recording.facts.block_message
             self.replaced = Replaced({row: body for row, body in self.replaced.items() if owner[row] in stays})
@@ -155,7 +148,7 @@ class History:
             if facts.block_message[row] not in self._dropped:
                 now = self.replaced.get(row)
                 there[row] = of_body(facts, row, now) if now else of_block(facts, row)
-        found = list[Amount]()
+        found: list[Amount] = []
         for plan in reversed(plans):
             for row in rows.keys() & rows_of(plan):
                 before = plan.context.replaced.get(row)
@@ -192,30 +185,29 @@ class History:
 
     # What the policy does
 
-    def carry_out(self, plan: Plan, summary_tokens: int, decided: int) -> tuple[Amount, int]:
+    def carry_out(self, plan: Plan, summary_tokens: int, decided: int) -> int:
         """Change what *plan* changes, which was made when this had grown up to message *decided*.
 
         Returns:
-            What it holds more than before, and the position of the first message that changed.
+            The position of the first message that changed.
         """
-        facts, before = self.recording.facts, self.more
+        facts = self.recording.facts
         bodies = bodies_of(plan.changes)
         first = len(self.order)
         if bodies:
-            first = min(self._position_of(facts.block_message[row]) for row in bodies)
-            self.estimate += sum(self._now(row, bodies[row]) for row in bodies)
+            owner, replaced = facts.block_message, self.replaced
+            where = self._sums.position_of if self._sums is not None else self._positions
+            for row, body in bodies.items():
+                first = min(first, where.get(owner[row], first))
+                before = replaced.get(row)
+                self.estimate += body.tokens - (before.tokens if before else bytes4(facts, row))
             self.more = plus(self.more, self._put(bodies))
             self._mark(self.gone, bodies, self.at)
         if plan.dropped or plan.inserts:
             first = min(first, self._reorder(plan, summary_tokens, decided))
         self.floor = self.at
         self._change(first)
-        return minus(self.more, before), first
-
-    def _now(self, row: int, body: Body) -> int:
-        """Estimated tokens that a new body takes more than what stands there."""
-        before = self.replaced.get(row)
-        return body.tokens - (before.tokens if before else bytes4(self.recording.facts, row))
+        return first
 
     def _reorder(self, plan: Plan, summary_tokens: int, decided: int) -> int:
         """Leave out what *plan* drops and put in what it puts in; returns the position of the first change."""
@@ -233,8 +225,7 @@ class History:
         changed = plus(recording.content_of(come, {}), self.more)
         self.more = minus(changed, recording.content_of(lost, self.replaced))
         first = next((at for at, (a, b) in enumerate(zip(order, self.order, strict=False)) if a != b), len(order))
-        for message in lost:
-            self._mark(self.gone, recording.facts.blocks_of(message), self.at)
+        self._mark(self.gone, self._rows_of(lost), self.at)
         self._dropped |= lost
         self.order = order
         self._epoch_start = self.at
@@ -246,36 +237,43 @@ class History:
         """What it holds before a position, and from there on."""
         asked = self.generation, len(self.order), position
         if self._split[0] != asked:
-            self._count()
+            held = plus(self._appended.held[self.at], self._besides)
             if position > len(self.order) // 2:
-                behind = self._holding(self.order[position:])
-                ahead = minus(self._held, behind)
+                behind = self._holding(position, len(self.order))
+                ahead = minus(held, behind)
             else:
-                ahead = self._holding(self.order[:position])
-                behind = minus(self._held, ahead)
+                ahead = self._holding(0, position)
+                behind = minus(held, ahead)
             self._split = asked, (ahead, behind)
         return self._split[1]
 
-    def _count(self) -> None:
-        """Count what was appended."""
-        new = self.order[self._counted :]
-        self._held, self._counted = plus(self._held, self._holding(new)), len(self.order)
-
-    def _holding(self, messages: Iterable[int]) -> Amount:
-        known, amount = self._amounts, self.recording.amount
-        return total([known[message] if message in known else amount(message) for message in messages])
+    def _holding(self, first: int, end: int) -> Amount:
+        """What the messages from one position to another hold."""
+        order, known, amount = self.order[first:end], self._amounts, self.recording.amount
+        if first < self._anew or not order:
+            return total(known[message] if message in known else amount(message) for message in order)
+        held = self._appended.held
+        found = minus(held[order[-1] + 1], held[order[0]])
+        for message in order:
+            if message in known:
+                found = plus(found, minus(known[message], amount(message)))
+        return found
 
     def _position_of(self, message: int) -> int:
         """Where a message is; the length where it is not there."""
+        return self._positions.get(message, len(self.order))
+
+    @property
+    def _positions(self) -> dict[int, int]:
+        """Where the messages are."""
         found, known = self._where
         if known < len(self.order):
-            found.update((self.order[at], at) for at in range(known, len(self.order)))
+            found.update(zip(self.order[known:], range(known, len(self.order)), strict=True))
             self._where = found, len(self.order)
-        return found.get(message, len(self.order))
+        return found
 
     def _put(self, bodies: Mapping[int, Body]) -> Amount:
         """Let bodies stand in place of blocks; returns what it holds more by that."""
-        self._count()
         self._forget()
         if self._sums is not None and not self._sums.put(bodies, self.replaced):
             self._sums = None
@@ -285,11 +283,14 @@ class History:
             before = self._amounts.get(message) or self.recording.amount(message)
             after = self._amounts[message] = self.recording.amount_with(message, self.replaced)
             more = plus(more, minus(after, before))
-        self._held = plus(self._held, more)
+        self._besides = plus(self._besides, more)
         return more
 
     def _count_anew(self) -> None:
-        self._held, self._counted, self._answers, self._where = NOTHING, 0, (0, 0), ({}, 0)
+        kind, result = self.recording.facts.kind, int(Kind.TOOL_RESULT)
+        self.results = sum(kind[row] == result for row in self._rows_of(self.order))
+        self._anew, self._where = len(self.order), ({}, 0)
+        self._besides = minus(self._holding(0, len(self.order)), self._appended.held[self.at])
         self._forget()
         self._sums = None
 
@@ -305,6 +306,14 @@ class History:
     def _change(self, position: int) -> None:
         self.generation += 1
         self.changed_from = position if self.changed_from is None else min(self.changed_from, position)
+
+    def _rows_of(self, messages: Iterable[int]) -> Iterator[int]:
+        first, following = self.recording.facts.first_block, self.recording.facts.block_next
+        for message in messages:
+            row = first[message]
+            while row >= 0:
+                yield row
+                row = following[row]
 
     def _mark(self, gone: dict[int, int], rows: Iterable[int], at: int) -> None:
         """Note when blocks of the session went; summaries that a policy put in are none of these."""

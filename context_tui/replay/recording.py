@@ -14,25 +14,28 @@ from context_tui.policies.triggers import phases_at
 from context_tui.replay.amounts import (
     NOTHING,
     REQUESTS,
+    TEXT,
     Amount,
     minus,
     of_block,
     of_body,
     of_message,
+    one,
     plus,
     tokens_of,
     total,
     weights,
 )
-from context_tui.replay.result import Call
+from context_tui.replay.result import Call, Recorded
 from context_tui.session.context import STUBS, Body
 from context_tui.session.epochs import order_at
-from context_tui.session.facts import MessageFlag, Role
+from context_tui.session.facts import Kind, MessageFlag, Role
 from context_tui.session.session import Content, Session
 from context_tui.session.sizes import BYTES_PER_TOKEN
 from context_tui.session.window import Window
 from context_tui.tokens.calibration import Calibration, calibrations
 from context_tui.tokens.estimators import message_tokens
+from context_tui.tokens.recorded import in_file
 
 USUAL_SUMMARY = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
@@ -82,6 +85,17 @@ class _SummaryContent:
         return self.recorded.unchanged()
 
 
+class Appended(NamedTuple):
+    """What a session appends to its context: whether each message is ``there``, and of those before each message the
+    estimated ``tokens`` (``bytes/4``), how many tool ``results`` there are, and what they ``held``.
+    """
+
+    there: list[bool]
+    tokens: list[int]
+    results: list[int]
+    held: list[Amount]
+
+
 class Recording:
     """A session as replays go along it. Summaries of theirs become messages behind its last one, in ``facts``.
 
@@ -92,11 +106,10 @@ class Recording:
         looks: messages before which a runtime may look, and in which phases it is then, in order.
         events: what the recording did to its context, in order.
         sent: of each message, whether a model was ever given it.
-        sums: estimated tokens (``bytes/4``) of the messages before each message; ``sums_undone`` without summaries.
         undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
         summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
         calibrations: how each model counts, and how well that is known.
-        not_in_file: tokens of the first request that are not among its messages, calibrated; 0 where none is recorded.
+        not_in_file: tokens of the first request that are not among its messages, calibrated.
         recorded: by call, the recorded tokens of its context; None where the file has none.
         windows: by call, the context window.
     """
@@ -106,8 +119,6 @@ class Recording:
         self.session, self.facts = session, facts.extendable()
         self.calibrations: list[Calibration] = calibrations(facts)
         self.sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
-        tokens = [message_tokens(facts, message) if self.sent[message] else 0 for message in range(length)]
-        self.sums = list(accumulate(tokens, initial=0))
         rows = {message: row for row, message in enumerate(facts.request_message)}
         self.events = _events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
@@ -117,14 +128,13 @@ class Recording:
         end = self.calls[-1].message if self.calls else -1
         looks = ((message, phases_at(facts, message)) for message in range(end + 1) if self.sent[message])
         self.looks = [(message, phases) for message, phases in looks if phases]
-        sizes = [tokens[message] for message in summaries]
-        self.sums_undone = [
-            *accumulate((0 if at in self.undone else size for at, size in enumerate(tokens)), initial=0)
-        ]
-        self.summary_tokens = summary_tokens or (round(median(sizes)) if sizes else USUAL_SUMMARY)
+        sizes = [message_tokens(facts, message) for message in summaries if self.sent[message]]
+        told = [size for size in sizes if size]  # what is encrypted says nothing
+        self.summary_tokens = summary_tokens or (round(median(told)) if told else USUAL_SUMMARY)
         self.content = _SummaryContent(session.content, {})
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
+        self._appended: dict[Recorded, Appended] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         by_model = {each.model: weights(each.factors) for each in self.calibrations}
         usual = next(iter(by_model.values()), weights(None))
@@ -142,10 +152,13 @@ class Recording:
         return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
 
     def _not_in_file(self) -> int:
-        """System prompt, tools and what else the first recorded request had besides its messages."""
+        """System prompt, tools and what else the first recorded request had besides its messages.
+
+        Where no request is recorded, it is what of these the file holds.
+        """
         facts = self.session.facts
         if not facts.requests:
-            return 0
+            return tokens_of(one(TEXT, in_file(facts)), self._usual)
         context = self.session.context_at(facts.request_message[0])
         held = tokens_of(self.content_of(context.order, context.replaced), self.weights_at(0))
         return max(facts.requests[0].context - held, 0)
@@ -155,13 +168,14 @@ class Recording:
         """By call, the tokens of its recorded context; calibrated from what is in the file where none were recorded."""
         if None not in self.recorded:
             return [size or 0 for size in self.recorded]
+        before = self.appended("keep").held
         held, upto, events, found = NOTHING, 0, iter(self.events), list[int]()
         cleared: dict[int, Body] = {}
         owner, begun, start = self.facts.block_message, frozenset[int](), 0
         event, row = next(events, None), -1
         for call, size in zip(self.calls, self.recorded, strict=True):
             while event is not None and event.at <= call.message:
-                held, upto = plus(held, self._appended(upto, event.at)), event.at
+                held, upto = plus(held, minus(before[event.at], before[upto])), event.at
                 if event.order is not None:
                     held, begun, start = self.content_of(event.order, cleared), frozenset(event.order), event.start
                 there = (row for row in event.cleared if start <= owner[row] < upto or owner[row] in begun)
@@ -170,13 +184,33 @@ class Recording:
                 held = plus(held, total(of_body(self.facts, row, body) for row, body in new.items()))
                 cleared.update(event.cleared)
                 event = next(events, None)
-            held, upto = plus(held, self._appended(upto, call.message)), call.message
+            held, upto = plus(held, minus(before[call.message], before[upto])), call.message
             row = call.request if call.request >= 0 else row
             found.append(size or tokens_of(held, self.weights_at(row)) + self.not_in_file)
         return found
 
-    def _appended(self, first: int, end: int) -> Amount:
-        return total(self.amount(message) for message in range(first, end) if self.sent[message])
+    def appended(self, recorded: Recorded) -> Appended:
+        """What it appends, with its compactions kept or undone."""
+        if recorded not in self._appended:
+            facts, result = self.facts, int(Kind.TOOL_RESULT)
+            left_out = self.undone if recorded == "ignore" else frozenset[int]()
+            there = [sent and message not in left_out for message, sent in enumerate(self.sent)]
+            new = [message if is_there else -1 for message, is_there in enumerate(there)]
+            tokens = (message_tokens(facts, message) if message >= 0 else 0 for message in new)
+            kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
+            held = (self.amount(message) if message >= 0 else NOTHING for message in new)
+            self._appended[recorded] = Appended(
+                there,
+                [*accumulate(tokens, initial=0)],
+                [*accumulate((each.count(result) for each in kinds), initial=0)],
+                [*accumulate(held, plus, initial=NOTHING)],
+            )
+        return self._appended[recorded]
+
+    def window_at(self, message: int, call: int) -> Window:
+        """The context window at a message, behind which *call* is the next one."""
+        at_call = call < len(self.calls) and self.calls[call].message == message
+        return self.windows[call] if at_call else self.session.window_at(message)
 
     def weights_at(self, request: int) -> tuple[float, ...]:
         """What the model of a request makes of an amount (:func:`context_tui.replay.amounts.tokens_of`)."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from context_tui.compaction.plan import Plan
 from context_tui.session.session import Session
+from context_tui.session.values import value
 
 Recorded = Literal["keep", "ignore"]
 """What becomes of the compactions that the recording holds: they happen as recorded, or not at all."""
@@ -39,7 +40,7 @@ class Cut(NamedTuple):
     written: int = 0
 
 
-@dataclass(frozen=True)
+@value()
 class Firing:
     """One time that a policy changed the context.
 
@@ -93,6 +94,13 @@ class Totals(NamedTuple):
     overflows: int
 
 
+class Missed(NamedTuple):
+    """Why a policy never did anything, in words, and before which message it came nearest to it; None: nowhere."""
+
+    message: int | None
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Replay:
     """A policy with its parameters along a session.
@@ -112,6 +120,7 @@ class Replay:
             ``recorded_gone``.
         recorded_gone: the same for what recorded compactions took, where these are kept.
         windows: by call, the context window in tokens.
+        missed: why there are no firings; None where there are, and where the policy never looked.
     """
 
     session: Session
@@ -126,6 +135,7 @@ class Replay:
     gone: Mapping[int, int]
     recorded_gone: Mapping[int, int]
     windows: Sequence[int]
+    missed: Missed | None = None
 
     @property
     def totals(self) -> Totals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, overload
+from typing import Any, overload
 
 from context_tui.session.context import Body
 
@@ -43,44 +43,25 @@ class Beginning(Sequence[int]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Version(NamedTuple):
-    """A body since the number of a change, and what was there before it."""
-
-    since: int
-    body: Body
-    earlier: _Version | None
+_Version = tuple[int, Body, Any]
+"""A body since the number of a change, and what was there before it: another one, or None."""
 
 
-class Replaced(Mapping[int, Body]):
-    """Block rows to the bodies in their place; of the same blocks there can be others later, never none."""
+class Replaced(dict[int, Body]):
+    """Block rows to the bodies in their place, which :meth:`put` changes; there can be others later, never none."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
-        self._versions = {row: _Version(0, body, None) for row, body in (bodies or {}).items()}
+        super().__init__(bodies or {})
+        self._versions: dict[int, _Version] = {row: (0, body, None) for row, body in self.items()}
         self._changes = 0
-
-    def __getitem__(self, row: int) -> Body:
-        return self._versions[row].body
-
-    def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
-        """The body in place of a block; None where that is as it was recorded."""
-        version = self._versions.get(row)
-        return None if version is None else version.body
-
-    def __contains__(self, row: object) -> bool:
-        return row in self._versions
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._versions)
-
-    def __len__(self) -> int:
-        return len(self._versions)
 
     def put(self, bodies: Mapping[int, Body]) -> None:
         """Let bodies stand in place of blocks."""
         self._changes += 1
+        self.update(bodies)
         versions, since = self._versions, self._changes
         for row, body in bodies.items():
-            versions[row] = _Version(since, body, versions.get(row))
+            versions[row] = since, body, versions.get(row)
 
     def now(self) -> Mapping[int, Body]:
         """What it is now, which stays so."""
@@ -98,9 +79,9 @@ class _ReplacedThen(Mapping[int, Body]):
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
         """The body in place of a block; None where that is as it was recorded."""
         version = self._versions.get(row)
-        while version is not None and version.since > self._changes:
-            version = version.earlier
-        return None if version is None else version.body
+        while version is not None and version[0] > self._changes:
+            version = version[2]
+        return None if version is None else version[1]
 
     def __getitem__(self, row: int) -> Body:
         body = self.get(row)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from context_tui.compaction.changes import count_of
+from context_tui.compaction.changes import counts_of
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
@@ -24,7 +24,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.replay.amounts import NOTHING, TEXT, Amount, minus, one, plus, tokens_of
 from context_tui.replay.history import History
 from context_tui.replay.recording import Recording
-from context_tui.replay.result import Call, Cut, Firing, Recorded, Replay
+from context_tui.replay.result import NEVER, Call, Cut, Firing, Missed, Recorded, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 
@@ -108,7 +108,7 @@ class _Change:
     after: Amount
     ahead: Amount
     behind: Amount
-    head: Amount
+    head: Amount | None  # of what is summarised
     believed: int | None
 
 
@@ -140,6 +140,7 @@ class Walk:
         self.steps = [_Step(*each) for each in policy.steps(params)] or [_Step(policy, params)]
         self.history, self.without = History(recording, recorded), baseline(recording, recorded)
         self.events = deque(recording.events)
+        self.due = self._due()  # the message before which none of these happens
         self.call = 0
         self.sizes: list[int] = []
         self.kept: list[int] = []
@@ -147,18 +148,23 @@ class Walk:
         self.changes: list[_Change] = []
         self.flight: _Flight | None = None
         self.reported: tuple[int, Usage] | None = None  # of the last call: its reply, and what it would have reported
+        self.missed: Missed | None = None
+        self.near = -1.0  # as a share of what it takes
+        self.same: tuple[Any, int] = None, 0  # what was asked for last, and the answer
         self.empty: dict[str, tuple[int, int]] = {}  # by policy: generation and length of a history it left alone
 
     def run(self, checkpoint: Callable[[], object]) -> Replay:
         recording = self.recording
         for message, phases in recording.looks:
-            self._happen(message)
+            if self.due <= message:
+                self._happen(message)
             self.history.grow(message)
-            if self.policy.phases & phases:
+            if not self.policy.phases.isdisjoint(phases):
                 self._look(message, phases)
             if self.call < len(recording.calls) and recording.calls[self.call].message == message:
                 checkpoint()
-                self._happen(message, silent=True)
+                if self.due <= message:
+                    self._happen(message, silent=True)
                 self._send(recording.calls[self.call])
         history = self.history
         return Replay(
@@ -174,12 +180,17 @@ class Walk:
             history.gone,
             history.recorded_gone,
             [window.tokens for window in recording.windows],
+            None if self.firings else self.missed,
         )
+
+    def _due(self) -> int:
+        return self.events[0].at if self.events else NEVER
 
     def _happen(self, message: int, *, silent: bool = False) -> None:
         """Let happen what the recording did up to *message*, also *silent* where the call is made."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.more
+            self.due = self._due()
             moves = self.history.moves(event, [change.plan for change in self.changes])
             happened = self.history.take(event)
             if happened and event.order is not None:
@@ -199,13 +210,21 @@ class Walk:
             self._land(message)
         state, generation = self._state(message), self.history.generation
         for step in self.steps:
-            if not step.policy.phases & phases:
+            if step.policy.phases.isdisjoint(phases):
                 continue
             if self.history.generation != generation:
                 state, generation = self._rewritten(state), self.history.generation
             trigger = step.policy.trigger(state, step.params)
             if trigger.fires:
                 self._fire(step, trigger, state, message)
+            elif self.near < 1.0:
+                self._miss(trigger, message)
+
+    def _miss(self, trigger: Trigger, message: int) -> None:
+        """Note a trigger that does not fire, if none came nearer."""
+        share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
+        if share > self.near:
+            self.missed, self.near = Missed(message if share else None, trigger.reason), share
 
     def _state(self, message: int) -> RuntimeState:
         """What the runtime knows just before *message*."""
@@ -225,7 +244,7 @@ class Walk:
             idle,
             at_end=False,
             has_assistant=spoke >= 0,
-            window=recording.session.window_at(message),
+            window=recording.window_at(message, self.call),
             input_includes_cache=facts.input_includes_cache,
             firing_only=True,
             estimated=history.estimate,
@@ -258,8 +277,10 @@ class Walk:
             self.empty[name] = generation, len(history.order)
             return None
         plan = step.policy.plan(history.context(), step.params, state)
+        self.near = 1.0
         if plan.changed:
             return plan
+        self.missed = Missed(state.at, plan.reason)
         self.empty[name] = history.generation, len(history.order)
         return None
 
@@ -289,7 +310,7 @@ class Walk:
     ) -> None:
         history, before = self.history, self.history.more
         head = self.recording.content_of(plan.head_messages, plan.context.replaced) if plan.summarises else None
-        _, first = history.carry_out(plan, self.summary_tokens, decided)
+        first = history.carry_out(plan, self.summary_tokens, decided)
         self.changes.append(
             _Change(
                 step,
@@ -300,7 +321,7 @@ class Walk:
                 before,
                 history.more,
                 *history.split(first),
-                head or (0,) * 7,
+                head,
                 believed,
             )
         )
@@ -313,7 +334,7 @@ class Walk:
         weights = recording.weights_at(call.request)
         size = self._size(history.more, weights)
         for change in self.changes:
-            self._tell(change, weights)
+            self._tell(change, size, weights)
         self.changes.clear()
         self.kept.append(self._kept(size, weights))
         self.sizes.append(size)
@@ -327,8 +348,8 @@ class Walk:
 
     def _size(self, more: Amount, weights: tuple[float, ...]) -> int:
         """Tokens of the next call, whose context holds so much more than the recorded one."""
-        without = self.without
-        return max(without.sizes[self.call] + tokens_of(minus(more, without.more[self.call]), weights), 0)
+        size, held = self.without.sizes[self.call], self.without.more[self.call]
+        return max(size + tokens_of(more if held is NOTHING else minus(more, held), weights), 0)
 
     def _kept(self, size: int, weights: tuple[float, ...]) -> int:
         """Tokens at the beginning that are the same as in the call before."""
@@ -342,15 +363,21 @@ class Walk:
         """Tokens of a context before the first message that changed. What is not in the file is taken to stand in front
         as far as the first call had it, and behind that as far as it came later.
         """
-        most = self.recording.not_in_file + tokens_of(ahead, weights)
-        return max(min(size - tokens_of(behind, weights), most), 0)
+        asked = size, ahead, behind, weights
+        if self.same[0] != asked:
+            most = self.recording.not_in_file + tokens_of(ahead, weights)
+            self.same = asked, max(min(size - tokens_of(behind, weights), most), 0)
+        return self.same[1]
 
-    def _tell(self, change: _Change, weights: tuple[float, ...]) -> None:
-        """A firing, now that the size of the first call with it is known."""
-        plan, after = change.plan, self._size(change.after, weights)
-        cleared, truncated = count_of(plan.changes, "clear"), count_of(plan.changes, "truncate")
-        asked = len(plan.head_messages) if plan.summarises else 0
-        written = tokens_of(one(TEXT, self.summary_tokens), weights) if plan.summarises else 0
+    def _tell(self, change: _Change, size: int, weights: tuple[float, ...]) -> None:
+        """A firing, now that the *size* of the first call with it is known."""
+        plan, last = change.plan, change.after is self.history.more
+        after = size if last else self._size(change.after, weights)
+        asked = read = written = 0
+        if change.head is not None:
+            asked, read = len(plan.head_messages), tokens_of(change.head, weights)
+            written = tokens_of(one(TEXT, self.summary_tokens), weights)
+        cleared, truncated = counts_of(plan.changes)
         kept = self._same(after, change.ahead, change.behind, weights)
         self.firings.append(
             Firing(
@@ -361,7 +388,7 @@ class Walk:
                 plan,
                 self._size(change.before, weights),
                 after,
-                Cut(kept, tokens_of(change.head, weights), written),
+                Cut(kept, read, written),
                 cleared,
                 truncated,
                 plan.messages_dropped - asked,

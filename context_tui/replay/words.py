@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import assignments
-from context_tui.replay.result import Firing, Replay
+from context_tui.replay.result import Firing, Missed, Replay
 
 LIMITS = (
     "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
@@ -22,6 +22,14 @@ def policy_label(policy: str, params: Params) -> str:
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
     changed = {name: value for name, value in values.items() if value != defaults.get(name)}
     return " ".join([policy, *assignments(changed)])
+
+
+def never_words(missed: Missed | None) -> str:
+    """That a policy fires nowhere, and why."""
+    if missed is None:
+        return "never fires; its runtime never looks"
+    nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
+    return f"never fires;{nearest} {missed.reason}"
 
 
 def what(firing: Firing, named: bool = False) -> str:

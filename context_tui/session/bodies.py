@@ -71,6 +71,8 @@ def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:
     """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
+    if type(lines := get("view_range")) is list and len(lines) == 2:
+        first, last = lines
     first = first if type(first) is int and 0 < first <= MOST_LINES else 0
     if type(count) is not int or count <= 0:
         count = max(last - max(first, 1) + 1, 0) if type(last) is int else 0

@@ -12,7 +12,8 @@ from context_tui.session.epochs import last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import BYTES_PER_TOKEN
+from context_tui.session.values import value
 
 if TYPE_CHECKING:
     from context_tui.session.session import Content
@@ -38,7 +39,7 @@ class Body:
     @property
     def tokens(self) -> int:
         """Estimated tokens (``bytes/4``)."""
-        return tokens_of_bytes(self.size)
+        return self.size // BYTES_PER_TOKEN
 
     @classmethod
     def of(cls, text: str, known: str = "") -> Body:
@@ -52,7 +53,7 @@ STUBS = {known: Body.of(KODA_STUB, known) for known in ("recorded", "inferred")}
 """What stands in place of a result that was cleared before, as Claude Code writes it."""
 
 
-@dataclass(frozen=True, eq=False)
+@value(eq=False)
 class Context:
     """Messages of a session in prompt order, as of just before message ``at``.
 
@@ -103,9 +104,10 @@ def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
 
     @wraps(compute)
     def kept(context: Context) -> T:
-        if compute not in context.memo:
-            context.memo[compute] = compute(context)
-        found: T = context.memo[compute]
+        try:
+            found: T = context.memo[compute]
+        except KeyError:
+            found = context.memo[compute] = compute(context)
         return found
 
     return kept

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from context_tui.session.bodies import with_texts
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,48 @@ def origin_of(session: Session, message: int, bodies: Mapping[int, str | None] |
     return Origin(session, message, new)
 
 
+def recording_of(session: Session) -> Session:
+    """The recording behind any number of plans carried out."""
+    while isinstance(session.content, DerivedContent):
+        session = session.content.parent
+    return session
+
+
 def recorded_usage(session: Session) -> dict[int, Usage]:
     """By message of *session*, the usage that was recorded for it, where that still tells of this context.
 
     It does where nothing was applied, for replies since the context began or was last rewritten.
     """
-    if session.origin:
-        return {}
-    found: dict[int, Usage] = {}
-    known: dict[int, Usage] | None = None
+    return {} if session.origin else _of_replies(session, _usage_of)
+
+
+def recorded_models(session: Session) -> dict[int, str]:
+    """By message of *session*, the model that is recorded to have made it."""
+    return _of_replies(session, _models_of)
+
+
+def _of_replies(session: Session, told: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
+    """By message of *session*, what is *told* of the reply of the recording that it is."""
+    found: dict[int, T] = {}
+    known: Mapping[int, T] | None = None
     for message in session.context_at().order:
         entry = origin_of(session, message)
         if isinstance(entry, Origin):
-            if known is None:
-                context, facts = entry.session.context_at(), entry.session.facts
-                first = max(context.epoch_start, context.rewritten)
-                requests = zip(facts.request_message, facts.requests, strict=True)
-                known = {reply: usage for reply, usage in requests if reply >= first}
+            known = told(entry.session) if known is None else known
             if entry.message in known:
                 found[message] = known[entry.message]
     return found
+
+
+def _usage_of(recording: Session) -> dict[int, Usage]:
+    """By reply, its usage, since the context at the end began or was last rewritten."""
+    context, facts = recording.context_at(), recording.facts
+    first = max(context.epoch_start, context.rewritten)
+    return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}
+
+
+def _models_of(recording: Session) -> dict[int, str]:
+    """By reply, its model, where that is known."""
+    facts = recording.facts
+    requests = zip(facts.request_message, facts.request_model, strict=True)
+    return {reply: facts.models[row] for reply, row in requests if row >= 0}

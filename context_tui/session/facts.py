@@ -7,7 +7,7 @@ start with a known summary prefix, which path was read, where a cut would fall) 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -34,7 +34,8 @@ _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
 )
 _USER, _ASSISTANT = int(Role.USER), int(Role.ASSISTANT)
 
-READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile"})
+READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile", "view"})
+READ_PATHS = ("file_path", "path", "filePath", "absolute_path")
 
 
 class Usage(msgspec.Struct, gc=False):
@@ -83,8 +84,8 @@ class Compaction:
 
     ``message`` is where it happened: a full one's summary, or the next message after a micro one. ``prefix`` are the
     messages that a full one left in context, in prompt order, ``missing`` how many more it kept that are not in the
-    file; ``cleared`` are the rows of the results that a micro one cleared. ``pre_tokens`` and ``saved`` are tokens as
-    the file tells them: of the context, or for a micro one of the results it looked at.
+    file; ``cleared`` are the rows of the results that a micro one cleared, which may be texts. ``pre_tokens`` and
+    ``saved`` are tokens as the file tells them: of the context, or for a micro one of the results it looked at.
     """
 
     message: int
@@ -139,12 +140,13 @@ class DropsKnown:
     requests: int = 0
     message: int = -1
     causes: int = 0
+    sizes_revised: int = 0
     factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: what came between it and the one before
 
     def holds(self, facts: Facts) -> bool:
         """Whether everything up to there is as it was."""
-        if self.requests > len(facts.requests):
+        if self.requests > len(facts.requests) or self.sizes_revised != facts.sizes_revised:
             return False
         same = not self.requests or facts.request_message[self.requests - 1] == self.message
         return same and self.causes == self._causes(facts)
@@ -153,12 +155,35 @@ class DropsKnown:
         """Drops have been looked for in everything that is there now."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
-        self.causes = self._causes(facts)
+        self.causes, self.sizes_revised = self._causes(facts), facts.sizes_revised
 
     def _causes(self, facts: Facts) -> int:
         """How many epochs and compactions there are up to there."""
         epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
         return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
+
+
+@dataclass(slots=True)
+class PeaksKnown:
+    """The largest contexts that were recorded, by row of the model, of the requests that were looked at."""
+
+    recorded: dict[int, int] = field(default_factory=dict)
+    requests: int = 0
+    newest: Usage | None = None
+    sizes_revised: int = 0
+
+    def holds(self, facts: Facts) -> bool:
+        """Whether those requests are as they were."""
+        if self.requests > len(facts.requests) or self.sizes_revised != facts.sizes_revised:
+            return False
+        return not self.requests or facts.requests[self.requests - 1] is self.newest
+
+    def take(self, facts: Facts) -> None:
+        """Look at the requests behind them."""
+        for usage, row in zip(facts.requests[self.requests :], facts.request_model[self.requests :], strict=True):
+            self.recorded[row] = max(self.recorded.get(row, 0), usage.context)
+        self.requests, self.sizes_revised = len(facts.requests), facts.sizes_revised
+        self.newest = facts.requests[-1] if facts.requests else None
 
 
 @dataclass(slots=True, frozen=True)
@@ -210,6 +235,8 @@ class Facts:
         self.starts: dict[int, str] = {}  # of texts and results that begin with a bracket, their first characters
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
+        self.calls_again: dict[int, list[int]] = {}  # of calls whose id was used again: all blocks that made them
+        self.results_again: dict[int, list[int]] = {}  # of calls that were answered again: all blocks that did
         self._tool_ids: dict[str, int] = {}
         self._call_ids: dict[str, int] = {}
         self._path_ids: dict[str, int] = {}
@@ -218,6 +245,7 @@ class Facts:
         self.request_time = array("q")
         self.request_model = array("l")  # row of `models`
         self.requests: list[Usage] = []
+        self.sizes_revised = 0  # how often the recorded size of a request became another one
         self.cache_misses: dict[int, str] = {}  # by reply: why the provider says it found less in the cache
         self.models: list[str] = []
         self._model_ids: dict[str, int] = {}
@@ -228,14 +256,19 @@ class Facts:
         self.branches: list[Branch] = []
         self.drops: list[Drop] = []
         self.drops_known = DropsKnown()
+        self.peaks_known = PeaksKnown()
         self.shared: dict[int, int] = {}  # message to the record that is part of the message before it too
         self.shared_rows: set[int] = set()
+        self.shared_number: dict[int, int] = {}  # message to which of the record's it is, where that is not the second
         self.model: str | None = None  # of the newest reply
         self.window: int | None = None
+        self.whole_window: int | None = None  # of the model, where its agent uses only a part of it
         self.system_bytes = 0
         self.tools_bytes = 0
         self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
-        self.unseen: int | None = None  # of a copy: tokens of its next request that nothing in it accounts for
+        # Of a copy: tokens of its next request beyond what is known to be in it; negative where the estimate is larger.
+        self.unseen: int | None = None
+        self.unseen_prompt: int | None = None  # those of them that the first request of its recording had
         self.input_includes_cache = False  # how this provider reports input tokens to a runtime
 
         self._append_record, self._append_message = record_appender(self), message_appender(self)
@@ -252,6 +285,8 @@ class Facts:
                 getattr(made, name).extend(value)  # the columns stay the ones that are appended to
             elif not name.startswith("_append"):
                 setattr(made, name, value.copy() if isinstance(value, dict) else value)
+        for again in ("calls_again", "results_again"):
+            setattr(made, again, {call: rows.copy() for call, rows in getattr(self, again).items()})
         return made
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
@@ -297,8 +332,7 @@ class Facts:
         """Take what a later line says of a request; drops that were found by other sizes are looked for again."""
         size = known.context
         known.take(usage)
-        if known.context != size:
-            self.drops_known.requests = len(self.requests) + 1
+        self.sizes_revised += known.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = EMPTY) -> None:
         """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
@@ -361,13 +395,16 @@ class Facts:
         if tool < 0:
             tool = self._tool_ids[name] = self._intern(short(name), self.tools, self._tool_ids)
         if name in READ_TOOLS and isinstance(arguments, dict):
-            target = arguments.get("file_path") or arguments.get("path")
+            target = next(filter(None, map(arguments.get, READ_PATHS)), None)
             if isinstance(target, str):
                 path = self._intern(target, self.paths, self._path_ids)
         if self.role[message] == _USER:
             self._begin_turn(message, flags)
         size = text + (len(name) if name.isascii() else utf8_len(name))
+        earlier = self.call_use[call]
         self.call_use[call] = row = self._append(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
+        if earlier >= 0:
+            self.calls_again.setdefault(call, [earlier]).append(row)
         if path >= 0 and len(arguments) > 1 and (part := part_read(arguments)) is not None:
             self.read_range[row] = part
         return row
@@ -386,9 +423,12 @@ class Facts:
         tool = self.tool[use] if use >= 0 else -1
         size, text, json_size, cut, more, start = body
         flags |= more | BlockFlag.ERROR if is_error else more
+        earlier = self.call_result[call]
         self.call_result[call] = row = self._append(
             message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
         )
+        if earlier >= 0:
+            self.results_again.setdefault(call, [earlier]).append(row)
         if start:
             self.starts[row] = start
         return row
@@ -446,8 +486,11 @@ class Facts:
         kind = source.kind[row]
         if source.call[row] >= 0:
             call = self._call(source.calls[source.call[row]])
-            column = self.call_use if kind == Kind.TOOL_USE else self.call_result
-            column[call] = len(self.kind)
+            used, new = kind == Kind.TOOL_USE, len(self.kind)
+            column, again = (self.call_use, self.calls_again) if used else (self.call_result, self.results_again)
+            if column[call] >= 0:
+                again.setdefault(call, [column[call]]).append(new)
+            column[call] = new
         if source.tool[row] >= 0:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
@@ -474,10 +517,21 @@ class Facts:
             yield row
             row = self.block_next[row]
 
-    def share(self, message: int, row: int) -> None:
-        """Let *message* have a part of the record *row*, which is accounted for as part of the message before it."""
+    def ordinal(self, block: int) -> int:
+        """The place of a block among those of its message."""
+        return next(at for at, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
+
+    def share(self, message: int, row: int, number: int = 1) -> None:
+        """Let *message* be the one with this *number* in the record *row*, which is accounted for as part of the first
+        (number 0) of them."""
         self.shared[message] = row
         self.shared_rows.add(row)
+        if number != 1:
+            self.shared_number[message] = number
+
+    def number_in(self, message: int, row: int) -> int:
+        """Which message of those that the record *row* holds *message* is, 0 for the first."""
+        return self.shared_number.get(message, 1) if self.shared.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
         """Rows of the records that *message* was put together from, in order."""
@@ -513,6 +567,26 @@ class Facts:
             self.call_use.append(-1)
             self.call_result.append(-1)
         return row
+
+    def use_of(self, block: int) -> int:
+        """Row of the call that *block*, a result, answers, the last one before it with its id; -1: there is none."""
+        call = self.call[block]
+        newest = self.call_use[call] if call >= 0 else -1
+        if newest < block or call not in self.calls_again:
+            return newest
+        rows = self.calls_again[call]
+        return rows[max(bisect_left(rows, block) - 1, 0)]
+
+    def result_of(self, block: int) -> int:
+        """Row of the newest result that answers *block*, a call, before its id is used again; -1: none does."""
+        call = self.call[block]
+        newest = self.call_result[call] if call >= 0 else -1
+        if newest < 0 or call not in self.calls_again:
+            return newest
+        uses, results = self.calls_again[call], self.results_again.get(call, [newest])
+        after = bisect_right(uses, block)
+        at = bisect_left(results, uses[after]) if after < len(uses) else len(results)
+        return results[at - 1] if at and results[at - 1] > block else -1
 
     def call_row(self, call_id: str) -> int:
         """Row of *call_id* in ``calls``, or -1."""

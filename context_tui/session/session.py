@@ -45,7 +45,8 @@ class Content(Protocol):
 class SessionInfo:
     """What is known of a session without reading it: ``id`` names it after ``PATH#``, ``time`` is epoch seconds.
 
-    ``note`` is what a reader had to decide about the file, in words.
+    ``parent`` is the file of the session that it belongs to, or ``PATH#ID`` for another one of the same file; ``note``
+    is what a reader had to decide about the file, in words.
     """
 
     path: str
@@ -63,7 +64,8 @@ class SessionInfo:
 class Session:
     """A recorded session, or what a plan made of one.
 
-    ``length`` is the number of messages; facts may have grown past it. ``origin`` says what it was derived by.
+    ``length`` is the number of messages; facts may have grown past it. ``origin`` says what it was derived by, and
+    ``peaks_before`` what had been recorded until then, which its model's window has to hold.
     """
 
     facts: Facts
@@ -72,6 +74,7 @@ class Session:
     length: int
     window_given: int | None = None
     origin: str = ""
+    peaks_before: Peaks | None = field(default=None, repr=False)
     _contexts: dict[int, Context] = field(default_factory=dict, repr=False)
     _windows: dict[tuple[int | None, str | None], Window] = field(default_factory=dict, repr=False)
 
@@ -79,8 +82,9 @@ class Session:
         return self.length
 
     @cached_property
-    def _peaks(self) -> Peaks:
-        return Peaks(self.facts)
+    def peaks(self) -> Peaks:
+        """The largest contexts that were recorded."""
+        return Peaks(self.facts, self.peaks_before)
 
     @property
     def window(self) -> Window:
@@ -91,7 +95,7 @@ class Session:
         """The context window's size at message *at*: where a session switches models, that of the model there."""
         key = (self.window_given, model_at(self.facts, at))
         if key not in self._windows:
-            self._windows[key] = window_at(self.facts, at, self._peaks, self.window_given)
+            self._windows[key] = window_at(self.facts, at, self.peaks, self.window_given)
         return self._windows[key]
 
     @property

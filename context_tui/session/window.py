@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from context_tui.session.facts import Facts
+from context_tui.session.facts import Facts, PeaksKnown
 
 ASSUMED = 200_000
 KNOWN_SIZES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
@@ -48,12 +48,19 @@ anything in their name that says so)."""
 class Window:
     """A context window of ``tokens``; ``source`` is given, file, model, inferred or assumed.
 
-    ``others`` are sizes that it could have as well, as far as the model and what was recorded say.
+    ``others`` are sizes that it could have as well, as far as the model and what was recorded say; ``part_of`` is the
+    model's whole window, where the agent's own file tells the part of it that this agent uses.
     """
 
     tokens: int
     source: str
     others: tuple[int, ...] = ()
+    part_of: int | None = None
+
+    @property
+    def whole(self) -> int:
+        """Tokens of the model's whole window."""
+        return self.part_of or self.tokens
 
     @property
     def known(self) -> bool:
@@ -62,14 +69,19 @@ class Window:
 
 
 class Peaks:
-    """The largest context that was recorded with each model, or that a full compaction of it had before."""
+    """The largest context that was recorded with each model, or that a full compaction of it had before.
 
-    def __init__(self, facts: Facts) -> None:
+    Those of the session that this one was derived from count as well: a plan does not change the model's window.
+    """
+
+    def __init__(self, facts: Facts, before: Peaks | None = None) -> None:
+        self._before = before
         self._row = {model: row for row, model in enumerate(facts.models)}
-        self._recorded: dict[int, int] = {}
+        if not facts.peaks_known.holds(facts):
+            facts.peaks_known = PeaksKnown()
+        facts.peaks_known.take(facts)
+        self._recorded = facts.peaks_known.recorded
         self._compacted: dict[str | None, int] = {}
-        for usage, row in zip(facts.requests, facts.request_model, strict=True):
-            self._recorded[row] = max(self._recorded.get(row, 0), usage.context)
         for compaction in facts.compactions:
             if compaction.kind == "full":
                 model = model_at(facts, compaction.message)
@@ -77,7 +89,8 @@ class Peaks:
 
     def of(self, model: str | None) -> int:
         """Tokens of that of one model; requests that name none count for a model that none names."""
-        return max(self._recorded.get(self._row.get(model or "", -1), 0), self._compacted.get(model, 0))
+        before = self._before.of(model) if self._before else 0
+        return max(before, self._recorded.get(self._row.get(model or "", -1), 0), self._compacted.get(model, 0))
 
 
 def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> Window:
@@ -91,7 +104,8 @@ def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> 
     model = model_at(facts, at)
     peak = peaks.of(model)
     if facts.window:
-        return _holding(peak, (facts.window,), "file")
+        held = _holding(peak, (facts.window,), "file")
+        return replace(held, part_of=facts.whole_window) if held.tokens == facts.window else held
     name = plain_name(model or "")
     if "[1m]" in name:
         return _holding(peak, (1_000_000,), "model")

@@ -145,10 +145,7 @@ class _Track:
         self.turns = max((int(each.turns.max(initial=0)) for each in self.segments), default=0)
         self._believe(made, sums)
         self._weigh(made)
-        at = [
-            recording.windows[call] if at_call else recording.session.window_at(look)
-            for look, call, at_call in self._at()
-        ]
+        at = [recording.window_at(look, call) for look, call, _ in self._at()]
         self.windows = np.array([each.tokens if each.known else UNKNOWN_WINDOW for each in at], np.int64)
         self.blind, self.lowest = np.zeros(len(looks), np.bool_), np.zeros(len(self.was) + 1, np.int64)
         for each in self.segments:

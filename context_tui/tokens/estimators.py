@@ -19,20 +19,22 @@ Estimator = Callable[[Facts, int], int]
 
 IMAGE_TOKENS = 2_000
 """What defect takes an image of a message to be."""
+_IMAGE, _OTHER = int(Kind.IMAGE), int(Kind.OTHER)
+_WHOLE = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # whose size is more than their text
 
 
 def bytes4(facts: Facts, block: int) -> int:
     """Tokens of a block by defect's rule: bytes / 4, floored per block; an image 2,000; hosted activity 0."""
     kind = facts.kind[block]
-    if kind == Kind.IMAGE:
+    if kind == _IMAGE:
         return IMAGE_TOKENS
-    return 0 if kind == Kind.OTHER else facts.size[block] // BYTES_PER_TOKEN
+    return 0 if kind == _OTHER else facts.size[block] // BYTES_PER_TOKEN
 
 
 def bytes35(facts: Facts, block: int) -> int:
     """Tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
     kind = facts.kind[block]
-    size = facts.size[block] if kind in (Kind.TOOL_USE, Kind.THINKING) else facts.text_bytes[block]
+    size = facts.size[block] if kind in _WHOLE else facts.text_bytes[block]
     return koda_tokens_of_bytes(size)
 
 

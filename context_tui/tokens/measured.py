@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from itertools import accumulate
@@ -70,7 +70,7 @@ class Measured:
         """Count the messages that are new, block by block."""
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
-        use, result, image, other = (int(k) for k in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
+        use, result, image, other = _USE, _RESULT, _IMAGE, _OTHER
         sums, uses, known = self.tokens, self._uses, len(self.tokens)
         for position, message in enumerate(self._order[known:] if known else self._order, known):
             total, row = 0, first[message]
@@ -121,10 +121,13 @@ class Measured:
 
     # Going on
 
-    def grow(self, context: Context) -> None:
-        """Measure *context* too, which has the messages and bodies measured here, and more messages behind them."""
+    def grow(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
+        """Measure *context* too, which has the messages and bodies measured here, and more messages behind them.
+
+        *order* and *replaced* are its messages and bodies, which may go on: more behind, and what :meth:`put` is told.
+        """
         self.grown, self._prefix = True, None
-        self._order, self._replaced = context.order, context.replaced
+        self._order, self._replaced = order, replaced
         self._count()
         context.memo[measured.__wrapped__] = self  # type: ignore[attr-defined]
 
@@ -136,7 +139,7 @@ class Measured:
         """
         facts, results, where = self._facts, self.results, self.position_of
         self.grown, self._prefix = True, None
-        changed = list[int]()
+        changed: list[int] = []
         for row, body in bodies.items():
             message, kind = facts.block_message[row], facts.kind[row]
             position = where.get(message)
@@ -149,7 +152,7 @@ class Measured:
             self.tokens[position] += more
             self.total += more
             changed.append(position)
-            if kind == Kind.TOOL_RESULT:
+            if kind == _RESULT:
                 number = results.block.index(row, bisect_left(results.position, position))
                 results.tokens[number] = tokens
         if changed:
@@ -238,13 +241,14 @@ class Measured:
             return self._base.position_of
         found, known = self._where
         if known < len(self.tokens):
-            found.update((self._order[at], at) for at in range(known, len(self.tokens)))
-            self._where = found, len(self.tokens)
+            length = len(self.tokens)
+            found.update(zip(self._order[known:length], range(known, length), strict=True))
+            self._where = found, length
         return found
 
 
-_SHAPING = frozenset({int(Kind.TOOL_RESULT), int(Kind.TOOL_USE)})
-_USE = int(Kind.TOOL_USE)
+_USE, _RESULT, _IMAGE, _OTHER = (int(kind) for kind in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
+_SHAPING = frozenset({_RESULT, _USE})
 
 
 def _tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:

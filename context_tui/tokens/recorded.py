@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from context_tui.session.context import Context, context_at, once
-from context_tui.session.facts import Facts, Usage
+from context_tui.session.facts import Facts, MessageFlag, Role, Usage
 from context_tui.tokens.estimators import tokens_of_bytes
 from context_tui.tokens.measured import measured
 
@@ -43,7 +43,8 @@ def not_in_file(context: Context) -> int | None:
     """Tokens of the session's first request that are not in the file: recorded - estimated.
 
     None where that is not positive, or where there is no request before the point of *context*. In a copy nothing is
-    recorded: it has what the last request of the session had that it was made of.
+    recorded: it has what the last request of the session had that it was made of, which is negative where that was less
+    than the estimate.
     """
     facts = context.facts
     if facts.unseen is not None:
@@ -53,3 +54,23 @@ def not_in_file(context: Context) -> int | None:
     first = context_at(facts, facts.request_message[0])
     hidden = facts.requests[0].context - measured(first).total - in_file(facts)
     return hidden if hidden > 0 else None
+
+
+@once
+def prompt_not_in_file(context: Context) -> int | None:
+    """Of what is not in the file, the part that stands for a system prompt and tools.
+
+    None where the first request that is recorded comes behind several that are not: what it has more than the estimate
+    is the error of that, too, and nobody knows how much of it.
+    """
+    facts = context.facts
+    if facts.unseen is not None:
+        return facts.unseen_prompt
+    hidden = not_in_file(context)
+    return None if hidden is None or _replies_before(facts) > 1 else hidden
+
+
+def _replies_before(facts: Facts) -> int:
+    """How many replies the context of the first recorded request holds."""
+    first, silent = context_at(facts, facts.request_message[0]), MessageFlag.SYNTHETIC
+    return sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & silent for at in first.order)

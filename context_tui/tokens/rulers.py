@@ -116,7 +116,7 @@ class Sizes:
         In a copy nothing is recorded: it has what the recording's last request had, by ``bytes/4``.
         """
         facts = context.facts
-        return facts.unseen if facts.unseen is not None else self.hidden.get(model_before(facts, context.at))
+        return max(facts.unseen, 0) if facts.unseen is not None else self.hidden.get(model_before(facts, context.at))
 
     def calibration_at(self, context: Context) -> Calibration | None:
         """That of the model in use at the point of a context."""

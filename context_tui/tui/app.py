@@ -100,14 +100,15 @@ class ContextTuiApp(App[None]):
         config: Config = NO_CONFIG,
         last: Last = NOTHING,
         demo: bool = False,
+        follow: bool = False,
         swept: Swept | None = None,
     ) -> None:
         self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
-        self._has_begun = False
+        self._has_begun = self._has_inspector = False
         super().__init__()
         self.no_color = no_colours(os.environ)
         self.what, self.swept = what, swept
-        self.options = Options(at, policy, settings or {}, window, ascii, demo, tuple(config.keys), last)
+        self.options = Options(at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys), last)
         self.last = last
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
@@ -122,17 +123,27 @@ class ContextTuiApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """What is seen until the first screen has been imported."""
+        if self._picks:
+            return
         what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
         info = what.info if isinstance(what, Session) else what
         yield Static(visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
-        """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile."""
+        """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile.
+
+        A picker needs none of that: it comes at once, and asks for it when it has found what there is to open.
+        """
         self._running_loop = asyncio.get_running_loop()
         if self.ended_by:
             self.exit()
-            return
-        self.call_after_refresh(Thread(target=self._import, name="import", daemon=True).start)
+        elif self._picks:
+            self.begin()
+        else:
+            self.call_after_refresh(self._begin_import)
+
+    def _begin_import(self) -> None:
+        Thread(target=self._import, name="import", daemon=True).start()
 
     def _import(self) -> None:
         with suppress(Exception):  # it is told by the import on the main thread
@@ -141,9 +152,25 @@ class ContextTuiApp(App[None]):
 
     @on(Imported)
     def _imported(self) -> None:
-        gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
-        self._has_begun = True
-        self.begin()
+        self._keep_imported()
+        if not self._has_begun:
+            self.begin()
+
+    def _keep_imported(self) -> None:
+        if not self._has_inspector:
+            self._has_inspector = True
+            gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
+            gc.enable()
+
+    def on_picker_screen_all_found(self) -> None:
+        """Import the inspector while a session is being chosen."""
+        if not self._has_inspector:
+            self._begin_import()
+
+    @property
+    def _picks(self) -> bool:
+        """Whether there is something to pick."""
+        return self.swept is None and not isinstance(self.what, Session | SessionInfo) and len(self.what) != 1
 
     async def on_event(self, event: events.Event) -> None:
         """Keys, what is pasted and the mouse go through the queue; all else is handled as it comes."""
@@ -218,7 +245,7 @@ class ContextTuiApp(App[None]):
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Leave, and remember what was chosen where no policy was named."""
-        if self._has_begun and not self.options.policy and self.swept is None:
+        if self._has_inspector and not self.options.policy and self.swept is None:
             from context_tui.tui.screens.inspector import InspectorScreen
 
             opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
@@ -236,6 +263,7 @@ class ContextTuiApp(App[None]):
 
     def begin(self) -> None:
         """Begin with the inspector, or with the picker where there is something to pick, or with a sweep."""
+        self._has_begun = True
         if self.swept is not None:
             self._show_sweep(self.swept)
         elif isinstance(self.what, Session | SessionInfo):
@@ -267,10 +295,11 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import choices
+        from context_tui.discovery import choosing
         from context_tui.tui.screens.picker import PickerScreen
 
-        self.push_screen(PickerScreen(choices(infos)), self._picked)
+        found = choosing(infos)
+        self.push_screen(PickerScreen(next(found), find=found), self._picked)
 
     def _picked(self, answer: object) -> None:
         if isinstance(answer, SessionInfo):
@@ -280,7 +309,7 @@ class ContextTuiApp(App[None]):
 
     def action_sessions(self) -> None:
         """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
-        from context_tui.discovery import choices
+        from context_tui.discovery import choosing
         from context_tui.looking import look_at
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.screens.picker import PickerScreen
@@ -294,7 +323,8 @@ class ContextTuiApp(App[None]):
         what, session = self.what, inspector.controller.recorded
         given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
         known = None if inspector.controller.reading else look_at(session)
-        picker = PickerScreen(choices(given, session.info), current=session.info, known=known)
+        found = choosing(given, session.info)
+        picker = PickerScreen(next(found), find=found, current=session.info, known=known)
         self.push_screen(picker, self._other_picked)
 
     def _other_picked(self, answer: object) -> None:
@@ -372,6 +402,7 @@ class ContextTuiApp(App[None]):
         """Open a session in the inspector."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
+        self._keep_imported()
         self.push_screen(InspectorScreen(what, self.options, self.drafts))
 
     def _fatal_error(self) -> None:
@@ -379,8 +410,8 @@ class ContextTuiApp(App[None]):
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Let go of the sessions, if there are any: before the first screen, an import would wait for that thread's."""
-        if self._has_begun:
+        """Let go of the sessions, if there are any: before the inspector, an import would wait for that thread's."""
+        if self._has_inspector:
             from context_tui.tui.view import forget_plans
 
             forget_plans()
@@ -424,6 +455,7 @@ def run(
     config: Config = NO_CONFIG,
     mouse: bool = True,
     demo: bool = False,
+    follow: bool = False,
     swept: Swept | None = None,
 ) -> int:
     """Run the inspector until the user leaves it.
@@ -447,6 +479,7 @@ def run(
         config=config,
         last=last,
         demo=demo,
+        follow=follow,
         swept=swept,
     )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner

@@ -72,6 +72,8 @@ def _made(how: Settings) -> list[str]:
         parts += ["--delay", str(how.delay)]
     if how.shares_prefix:
         parts.append("--shares-prefix")
+    if how.reuse != default.reuse:
+        parts += ["--cache", how.reuse]
     return parts
 
 

@@ -34,6 +34,12 @@ def context_events_in(session: Session) -> list[ContextEvent]:
     return sorted(found, key=lambda event: event.message)
 
 
+def is_compaction(event: ContextEvent) -> bool:
+    """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
+    what = event.what
+    return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.results))
+
+
 def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     """What is written on an event; shorter and shorter, for the room that there is."""
     what = event.what

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from context_tui.quantities import percent
 from context_tui.tokens.breakdown import Breakdown, breakdown
 from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
-from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.recorded import prompt_not_in_file
 from context_tui.tokens.rulers import Sizes
-from context_tui.tui.numbers import percent
 from context_tui.tui.view import View
 
 
@@ -35,7 +35,7 @@ def context_sizes_of(
     session, context = view.session, view.context
     if sizes is not None:
         return ContextSizes(breakdown(context, sizes.hidden_at(context), checkpoint, sizes), sizes=sizes)
-    parts = breakdown(context, not_in_file(context), checkpoint)
+    parts = breakdown(context, prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = fit_at(session, context)
     checkpoint()
@@ -55,9 +55,8 @@ def fit_text(fit: Fit | None, width: int) -> str:
     if fit is None or not off:
         return ""
     causes = fit.reasons()
-    words = ""
     for count in range(len(causes), 0, -1):
         words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
         if len(words) <= width:
             return words
-    return words
+    return f"Estimate {off}: {causes[0]}" if causes else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT
+from context_tui.quantities import percent
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tokens.rulers import Ruler, Sizes
@@ -19,13 +20,14 @@ from context_tui.tui.applied import applied
 from context_tui.tui.choices import chosen_last
 from context_tui.tui.command_line import command_line
 from context_tui.tui.computed import Computed
+from context_tui.tui.context_events import before, context_events_in, is_compaction
 from context_tui.tui.filters import EVERYTHING
 from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.jumps import Jump, jumps, next_changed, next_jump
 from context_tui.tui.listing import is_listed, line_of, listed
 from context_tui.tui.loading import Loading, Read
 from context_tui.tui.marks import Marker
-from context_tui.tui.numbers import percent
+from context_tui.tui.news import Seen, news
 from context_tui.tui.options import Options
 from context_tui.tui.rows import HEAD, WHOLE, Rows
 from context_tui.tui.search import Search
@@ -80,7 +82,10 @@ class Controller:
         self._points: tuple[object, list[Jump]] | None = None
         self.loading = None if isinstance(what, Session) else Loading(what)
         self.progress = 1.0 if isinstance(what, Session) else 0.0
-        self.reading = self.touched = self.fresh = False
+        self.reading = self.touched = self.fresh = self.following = False
+        self._grown: Read | None = None  # what came while a plan was applied
+        self._end: Location | None = None  # where the cursor was, at the end, when what grew began to be read
+        self._seen: Seen | None = None
         self.comparison: Comparison | None = None  # what the replay screen showed last
         self.swept: Known | None = None  # what the sweep screen measured last
 
@@ -126,7 +131,7 @@ class Controller:
             What to say.
         """
         self.change(self.view.with_ruler(Ruler.OWN) if refused else self.view)
-        return refused or (f"Sizes by {self.sizes.words}" if self.sizes else "")
+        return refused or (f"Ruler: {self.sizes.words}" if self.sizes else "")
 
     # Reading
 
@@ -140,20 +145,30 @@ class Controller:
 
     def take(self, read: Read) -> None:
         """Take what has been read so far; the view of it is planned when reading ends."""
+        if self.following and self.view.session.origin:
+            self._grown = read  # for when the copy is left
+            return
+        cursor = self.view.cursor
+        at_end = self.following and (cursor == self._end or cursor.message >= len(self.view.session) - 1)
+        self._end = cursor if at_end and not read.end else None
         view, self.progress = self.view.with_session(read.session), read.progress
         self.estimated, self.reader = read.rows, self.reader.follow(view.session)
         if read.end:
-            self.open(view.session)
+            self.open(view.session, at_end=at_end)
             return
         self.view = view
         if not view.filter and not view.by_size:  # what these list is looked for again at the end
             self._list()
 
-    def open(self, session: Session) -> None:
-        """Show a session that has been read, as it was asked for and as was chosen meanwhile."""
+    def open(self, session: Session, *, at_end: bool = False) -> None:
+        """Show a session that has been read, as it was asked for and as was chosen meanwhile.
+
+        Args:
+            at_end: whether the cursor stays at the point: what was selected was the last message of one that grew.
+        """
         self.reading = False
         view = self.view.with_session(session).with_point(self.view.at)
-        if not self.touched:
+        if at_end or not self.touched:
             view = self._located(view, self._begin_at(view))
         self.change(view)
         self.fresh = True
@@ -177,6 +192,27 @@ class Controller:
             raise Refused("Undo what was applied first (u), then read on", warn=True)
         self.reading = True
         return self.loading
+
+    def follow(self) -> Loading | None:
+        """Follow the session as it is written, or do so no longer (None)."""
+        if self.following:
+            self.following = False
+            return None
+        if self.loading is None:
+            raise Refused("Only a session that was opened from a file can be followed")
+        if self.reading or self.progress < 1:
+            raise Refused("The session is still being read" if self.reading else "Read on first (r), then follow")
+        if self.view.session.origin:
+            raise Refused("Undo what was applied first (u), then follow", warn=True)
+        self.following, self._seen = True, Seen.of(self.view.session)
+        return self.loading
+
+    def news(self) -> list[str]:
+        """What happened in the followed session since this was last asked."""
+        if not self.following or self._seen is None or self.view.session.origin:
+            return []
+        told, self._seen = news(self._seen, self.view.session), Seen.of(self.view.session)
+        return told
 
     # The view
 
@@ -326,6 +362,16 @@ class Controller:
             raise Refused(only or "No jump points: this policy never fires here")
         self.plan_before(found.at)
 
+    def to_compaction(self, step: int) -> None:
+        """Plan as of the next or previous recorded compaction, be it announced or told by recorded sizes only."""
+        events = context_events_in(self.view.session)
+        found = [Jump(each.message, before(each)) for each in events if is_compaction(each)]
+        other = next_jump(found, self.view.point, step)
+        if other is None:
+            only = f"It is the only recorded compaction: {found[0].why}" if found else ""
+            raise Refused(only or "This recording holds no compaction")
+        self.plan_before(other.at)
+
     # Along the run
 
     def replayable(self) -> Comparison:
@@ -455,6 +501,9 @@ class Controller:
         if before is None:
             raise Refused("Nothing to undo; press a to apply the plan")
         self.change(before)
+        if self._grown is not None and not before.session.origin:
+            grown, self._grown = self._grown, None
+            self.take(grown)
         return f"Back to {plural(len(before.session), 'message')}; press U to redo"
 
     def redo(self) -> None:

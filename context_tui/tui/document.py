@@ -28,7 +28,7 @@ from context_tui.tui.languages import language_of, looks_like, numbers_of
 from context_tui.tui.marks import ABOUT, CHANGED, PARTS, Mark
 from context_tui.tui.numbers import unit_of
 from context_tui.tui.parts import Looks, Part, Span, Spans, side_by_side
-from context_tui.tui.text import call_line, line, result_text
+from context_tui.tui.text import call_line, line, result_text, words_of_unknown
 from context_tui.tui.view import Location
 
 LIMIT = 200_000
@@ -219,14 +219,16 @@ def _block(subject: Subject, row: int, block: Block, rendering: Rendering) -> It
     elif kind == Kind.IMAGE:
         yield Part(f"image: {describe_image(block)}", "heading")
     else:
-        yield Part(f"{line(str(block.get('type') or 'unknown block'))}: not estimated", "heading")
-        yield from _text(_json(block), "quiet", extent)
+        yield Part(f"{words_of_unknown(block)}; not estimated", "heading")
+        rest = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
+        if rest:
+            yield from _text(_json(rest), "quiet", extent)
     yield Part("")
 
 
 def _language(facts: Facts, row: int) -> str:
     """The language of the file that a result was read from."""
-    use = facts.call_use[facts.call[row]] if facts.call[row] >= 0 else -1
+    use = facts.use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return language_of(facts.paths[path]) if path >= 0 else ""
 

@@ -117,5 +117,5 @@ def _reads(facts: Facts, block: int, path: str) -> bool:
     """Whether a call, or that of a result, reads a file; without a path, anyway."""
     if not path:
         return True
-    use = facts.call_use[facts.call[block]]
+    use = facts.use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
     return use >= 0 and facts.path[use] >= 0 and facts.paths[facts.path[use]] == path

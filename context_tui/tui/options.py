@@ -11,7 +11,7 @@ from context_tui.last import NOTHING, Last
 
 @dataclass(frozen=True)
 class Options:
-    """A point, a policy with its settings, a window in tokens, and how to draw.
+    """A point, a policy with its settings, a window in tokens, how to draw, and whether the session is followed.
 
     ``keys`` are the names of keys that the configuration file sets; ``last`` is what counts where no policy is named.
     """
@@ -22,5 +22,6 @@ class Options:
     window: int | None = None
     ascii: bool = False
     demo: bool = False
+    follow: bool = False
     keys: Collection[str] = ()
     last: Last = NOTHING

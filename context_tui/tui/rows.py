@@ -80,9 +80,9 @@ class Rows:
         facts, start, events = session.facts, len(self.first), context_events_in(session)
         pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
         changed = min((event.message for event in next(pairs, ()) if event), default=session.length)
+        self.events = events
         if start == session.length and revised_from is None and changed >= start:
             return
-        self.events = events
         self._cut(min(start, changed, start if revised_from is None else revised_from))
         at: dict[int, list[int]] = {}
         for number, event in enumerate(events):
@@ -140,10 +140,13 @@ class Rows:
         """Forget the rows from *message* on."""
         if message < len(self.first):
             row = self._above(message)
+            gone = max(self.tokens[row:], default=0)
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
             del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
             del self.first[message:], self.turn[message:]
+            if gone == self.largest:
+                self.largest = max(self.tokens, default=1) or 1
 
     def events_at(self, message: int) -> list[ContextEvent]:
         """The events above a message."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from context_tui.policies.registry import POLICIES
+from context_tui.quantities import percent
 from context_tui.sanitize import visible
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
@@ -13,7 +14,6 @@ from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
 from context_tui.tui.context_sizes import fit_text
 from context_tui.tui.jumps import Jump
-from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.view import View
 
@@ -116,6 +116,8 @@ def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, pro
         return f"{percent(progress)} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
+    if note := session.info.note:
+        return visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
     if off := fit_text(fit, width):
         return off
     if left := branches(session, width):

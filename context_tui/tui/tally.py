@@ -72,8 +72,8 @@ def _changed(marker: Marker) -> dict[str, Tally]:
             found.setdefault(word, Tally("result")).add(1, facts.block_message[row], facts.block_message[row])
         return found
     for word, positions in _gone(plan):
-        order = plan.context.order
-        found.setdefault(word, Tally("message")).add(len(positions), order[positions[0]], order[positions[-1]])
+        gone = [plan.context.order[position] for position in positions]  # a recorded compaction may have put in behind
+        found.setdefault(word, Tally("message")).add(len(gone), min(gone), max(gone))
     for word, rows in _blocks(marker, plan).items():
         kind, message = plan.context.facts.kind, plan.context.facts.block_message
         what = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"

@@ -6,6 +6,7 @@ Everything that leaves this module has passed ``sanitize``; it still must enter 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -26,8 +27,14 @@ HUGE = 4_000_000
 """Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
 
 # What tells most about a call, in this order; what is not here shows its first short argument.
-_TELLING = ("command", "cmd", "pattern", "file_path", "path", "notebook_path", "query", "url", "description", "prompt")
-_PATHS = frozenset({"file_path", "path", "notebook_path"})
+_TELLING = (
+    *("command", "cmd", "commands", "pattern", "file_path", "filePath", "path", "files", "notebook_path"),
+    *("query", "url", "description", "prompt"),
+)
+_COMMANDS = frozenset({"command", "cmd", "commands"})
+_PATHS = frozenset({"file_path", "filePath", "path", "notebook_path", "files"})
+_SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|k|da)?sh")
+_FOLDER = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
 
 
 def line(text: str, limit: int = PREVIEW) -> str:
@@ -52,11 +59,24 @@ def _telling(arguments: Any, cwd: str) -> str:
         return ""
     for key in _TELLING:
         value = arguments.get(key)
-        if isinstance(value, list) and all(isinstance(part, str) for part in value):
-            value = " ".join(value)
+        if isinstance(value, list):
+            several = [_telling(part, cwd) for part in value[:20] if isinstance(part, str | Mapping)]
+            if len(several) > 2 and _SHELL.fullmatch(several[0]) and several[1] in ("-c", "-lc"):
+                several = several[2:]
+            value = " ".join(_short_path(part, cwd) if key in _PATHS else part for part in several)
         if isinstance(value, str) and value:
+            if key in _COMMANDS:
+                return _short_command(value[: PREVIEW * 4], cwd)
             return _short_path(value, cwd) if key in _PATHS else value[: PREVIEW * 4]
     return next((str(value)[:PREVIEW] for value in arguments.values() if isinstance(value, str | int) and value), "")
+
+
+def _short_command(command: str, cwd: str) -> str:
+    """A command, with only the name of a folder that it goes to first; nothing of that for the session's own."""
+    if not (found := _FOLDER.match(command)):
+        return command
+    rest, folder = command[found.end() :], found[1].rstrip("/")
+    return rest if folder == cwd.rstrip("/") else f"{folder.rpartition('/')[2] or folder}> {rest}"
 
 
 def _short_path(path: str, cwd: str) -> str:
@@ -88,7 +108,21 @@ def plain_text(block: Mapping[str, Any]) -> str:
         return result_text(block.get("content"))
     if kind == "tool_use":
         return f"{block.get('name')} {json.dumps(block.get('input'), indent=2, ensure_ascii=False, default=str)}"
-    return f"({kind})"
+    return f"({words_of_unknown(block)})"
+
+
+def words_of_unknown(block: Mapping[str, Any]) -> str:
+    """A block that no estimator knows: its type, and why its text is not here, where that is told."""
+    kind, hidden, note = line(str(block.get("type") or "unknown")), block.get("encrypted_content"), block.get("note")
+    if isinstance(hidden, str) and hidden:
+        return f"{kind}, encrypted: {len(hidden):,} characters"
+    return f"{kind}: {line(note)}" if isinstance(note, str) and note else kind
+
+
+def of_unknown_size(facts: Facts, message: int) -> bool:
+    """Whether a message is made of blocks alone that no estimator knows."""
+    kinds = {facts.kind[block] for block in facts.blocks_of(message)}
+    return kinds == {Kind.OTHER}
 
 
 def _named(part: Mapping[str, Any]) -> str:
@@ -162,7 +196,7 @@ class Reader:
     def _of_result(self, row: int) -> str:
         """The call that a result answers; without one, how the result begins."""
         facts = self.session.facts
-        use = facts.call_use[facts.call[row]] if facts.call[row] >= 0 else -1
+        use = facts.use_of(row)
         if use >= 0:
             call = facts.block_message[use]
             return facts.tool_name(row) and line(facts.tool_name(row)) if self.huge(call) else self.call(use)
@@ -179,7 +213,7 @@ class Reader:
         facts = self.session.facts
         if self.huge(message):
             return f"({message_bytes(facts, message) / 1e6:.1f} MB)"
-        texts, calls, others = [], [], []
+        texts, calls, others, put_in = [], [], [], []
         rows = list(facts.blocks_of(message))
         for row, block in zip(rows, self.blocks(message), strict=False):
             kind = facts.kind[row]
@@ -188,18 +222,20 @@ class Reader:
             elif kind == Kind.TOOL_USE:
                 calls.append(call_line(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
             elif kind == Kind.TEXT:
-                others.append("(injected) " + line(str(block.get("text") or "")))
+                put_in.append(line(str(block.get("text") or "")))
             elif kind == Kind.THINKING:
                 thought = line(str(block.get("thinking") or ""))
                 others.append(f"(thinking) {thought}" if thought else "(hidden thinking)")
             elif kind == Kind.IMAGE:
                 others.append("(image)")
             elif kind == Kind.OTHER:
-                others.append(f"({line(str(block.get('type') or 'unknown'))})")
+                others.append(f"({words_of_unknown(block)})")
         said = " ".join(filter(None, texts))
         done = " · ".join(calls)
         if said or done:
             return line(f"{said}  → {done}" if said and done else said or f"→ {done}")
+        if put_in:
+            others = [f"(injected) {' '.join(put_in)}", *others] if others else put_in
         return line(" ".join(others)) if others else "(empty)" if not rows else "(cannot be read)"
 
 

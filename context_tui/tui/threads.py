@@ -27,17 +27,19 @@ class Job:
     """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
-        self._loop, self._cancelled, self._pause = loop, Event(), pause
+        self._loop, self._pause = loop, pause
+        self.stop = Event()
+        """Set when the work is not wanted any more."""
         self._until = time.monotonic() + WORK
 
     @property
     def cancelled(self) -> bool:
         """Whether the work is not wanted any more."""
-        return self._cancelled.is_set()
+        return self.stop.is_set()
 
     def cancel(self) -> None:
         """Have the work stop at its next checkpoint."""
-        self._cancelled.set()
+        self.stop.set()
 
     def checkpoint(self) -> None:
         """Give the screen its turn where that is due. To be called often: it looks at the clock, not at a count.

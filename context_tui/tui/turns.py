@@ -14,6 +14,7 @@ from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
+from context_tui.quantities import percent
 from context_tui.session.context import Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
@@ -21,7 +22,7 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import Sizes
 from context_tui.tui.marks import Marker
-from context_tui.tui.numbers import percent, unit_of
+from context_tui.tui.numbers import unit_of
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import plural
 

@@ -151,11 +151,10 @@ class View:
         """The result of a call, or the call of a result; None for what is neither."""
         facts = self.session.facts
         if location.block >= 0:
-            use = facts.call_use[facts.call[location.block]]
+            use = facts.use_of(location.block)
             return Location(facts.block_message[use]) if use >= 0 else None
         for block in facts.blocks_of(location.message):
-            if facts.kind[block] == Kind.TOOL_USE and facts.call_result[facts.call[block]] >= 0:
-                result = facts.call_result[facts.call[block]]
+            if facts.kind[block] == Kind.TOOL_USE and (result := facts.result_of(block)) >= 0:
                 return Location(facts.block_message[result], result)
         return None
 

@@ -136,6 +136,15 @@ class InspectorWorkers:
 
         self._start("read", "read the session", work, GIVE_WAY)
 
+    def follow(self, loading: Loading) -> None:
+        """Read on whenever the file changes, until it is cancelled; posts ``Loaded``."""
+        post = self._screen.post_message
+
+        def work(job: Job) -> None:
+            loading.follow(lambda report: post(Loaded(report)), job.stop, job.rest)
+
+        self._start("follow", "follow the session", work, GIVE_WAY)
+
     def read_blocks(self, reader: Reader, location: Location) -> None:
         """Read a large message; posts ``BlocksRead``."""
 

@@ -18,6 +18,7 @@ from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session, SessionInfo
+from context_tui.tui.rows import Rows
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, result, text, thinking, usage
 
@@ -82,7 +83,7 @@ def random_recording(draw: st.DataObject) -> Recording:
 
 def facts_of(session: Session) -> dict[str, Any]:
     find_drops(session.facts)
-    return columns(session.facts) | {"length": len(session), "drops_known": None}
+    return columns(session.facts) | {"length": len(session)}
 
 
 def scanner(path: Path) -> Scanner:
@@ -114,7 +115,7 @@ def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     ends = [at for at in range(len(whole)) if whole[at : at + 1] == b"\n"]
     cuts = sorted([*cuts, *data.draw(st.lists(st.sampled_from(ends), max_size=4))] if ends else cuts)
-    pieces = None
+    pieces, rows = None, Rows()
     appended = 0
     for _ in growing(path, whole, cuts):
         pieces = pieces or scanner(path)
@@ -126,8 +127,12 @@ def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject
         assert step.end
         session = pieces.session()
         assert len(session.context_at()) <= len(session)
+        rows.grow(session, step.revised_from)
     assert pieces is not None
     assert facts_of(pieces.session()) == expected
+    fresh = Rows()
+    fresh.grow(pieces.session())
+    assert vars(rows) == vars(fresh), "what is shown follows what is said to have changed"
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -175,6 +180,34 @@ def test_every_step_says_what_changed(tmp_path: Path) -> None:
     recording.write(tmp_path)
     second = follower.advance()
     assert (second.appended, second.revised_from, second.end) == (1, 1, True)
+
+
+def test_a_line_behind_a_rewind_is_added_to_the_facts_that_were_there(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.user("start")
+    fork = recording.assistant(text("one"))
+    recording.user("left")
+    recording.user("taken", parent=fork)
+    path = recording.write(tmp_path)
+    follower = scanner(path)
+    follower.advance()
+    facts = follower.session().facts
+    assert len(facts.branches) == 1
+
+    def step() -> tuple[int | None, bool]:
+        recording.write(tmp_path)
+        revised = follower.advance().revised_from
+        return revised, follower.session().facts is facts
+
+    two = recording.assistant(call("t1"), call("t2"), id="m2")
+    assert step() == (None, True)
+    recording.results(result("t1"))
+    assert step() == (None, True)
+    recording.assistant(call("t3"), id="m2", parent=two)  # goes back to an earlier message, on the way to the leaf
+    assert step() == (3, True), "by its number without the branch"
+    recording.user("anew", parent=fork)
+    assert step() == (0, False)
+    assert facts_of(follower.session()) == facts_of(scan(scanner(path)))
 
 
 def test_a_torn_line_is_read_when_it_is_whole(tmp_path: Path) -> None:

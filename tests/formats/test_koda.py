@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
+from context_tui.compaction.recorded import by_category, recorded_compactions
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.databases import Database
@@ -172,6 +173,15 @@ def test_compactions_are_told_from_archived_rows(compacted: Path) -> None:
     assert texts(session, 9) == ["three", "3", first, HINT, "four"]
     assert texts(session, 6) == ["one", "1", "two", "2", "three", "3"]
     assert session.turns == 5
+
+
+def test_both_sides_of_a_compaction(compacted: Path) -> None:
+    """The hint to go on is no reply: the model is first asked behind it."""
+    first, second = recorded_compactions(opened(FORM, compacted))
+    assert [list(side.order) for side in (first.before, first.after)] == [[0, 1, 2, 3, 4, 5], [4, 5, 6, 7, 8]]
+    assert [list(side.order) for side in (second.before, second.after)] == [[4, 5, 6, 7, 8, 9], [8, 9, 10, 11, 12]]
+    assert (first.kept, first.summary, len(first.lost)) == ([4, 5], 6, 4) and first.put_in == [6, 7, 8]
+    assert by_category(first.after)["summary"] > 0 and "injected" not in by_category(first.after)
 
 
 def test_the_end_is_what_koda_would_load(compacted: Path) -> None:

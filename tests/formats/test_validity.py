@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -279,10 +280,10 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path) -> Any:
+    def refused(path: Path) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(os, "listdir", refused)
     with pytest.raises(ct.UnreadableSession, match="cannot be read: Permission denied"):
         ct.sessions_in(tmp_path)
 

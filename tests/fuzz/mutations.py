@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.seeds import DOCUMENT, KODA_SCHEMA, LINES, ROWS, SEEDS
+from tests.fuzz.seeds import DOCUMENT, KODA_SCHEMA, LINES, ROWS, SEEDS, TABLES, TEXT
+from tests.fuzz.seeds import SCHEMAS as DATABASES
 
 Dice = random.Random
 Slot = tuple[Any, Any]
@@ -241,6 +242,8 @@ class Case:
         if layout == ROWS:
             words += _write_database(root, literals, path, bytewise)
             return words
+        if layout == TABLES:
+            return [*words, *_write_tables(DATABASES[self.format], root, literals, path, bytewise)]
         data = _text(root, layout, literals, dice).encode("utf-8", "surrogatepass")
         for own in bytewise:
             data, what = _byte_mutation(data, own)
@@ -256,6 +259,8 @@ def _text(root: Any, layout: str, literals: Literals, dice: Dice) -> str:
     def dumped(value: Any) -> str:
         return json.dumps(value, ensure_ascii=ascii_only, separators=separators)
 
+    if layout == TEXT:
+        return literals.fill("\n".join(each if isinstance(each, str) else dumped(each) for each in root))
     if layout == DOCUMENT or not isinstance(root, list):
         return literals.fill(dumped(root))
     assert layout == LINES
@@ -319,6 +324,43 @@ def _write_database(root: Any, literals: Literals, path: Path, bytewise: list[Di
     return words
 
 
+def _write_tables(schema: str, root: Any, literals: Literals, path: Path, bytewise: list[Dice]) -> list[str]:
+    """The rows of several tables as a database; some mutations of bytes take a column away."""
+    words = list[str]()
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("PRAGMA journal_mode = MEMORY")
+        database.executescript("BEGIN;" + schema)
+        for table, rows in root.items() if isinstance(root, dict) else ():
+            for row in rows if isinstance(rows, list) else ():
+                if isinstance(row, dict):
+                    kept = {name: _column(value, literals) for name, value in row.items()}
+                    names, marks = ", ".join(f'"{name}"' for name in kept), ", ".join("?" * len(kept))
+                    with suppress(sqlite3.Error, OverflowError, UnicodeError, ValueError):
+                        database.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', [*kept.values()])
+        for own in bytewise:
+            if own.random() < 0.4:
+                columns = [(row[0], row[1]) for row in database.execute(_COLUMNS)]
+                table, name = own.choice(columns)
+                with suppress(sqlite3.Error):
+                    database.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
+                    words.append(f"no column {table}.{name}")
+        database.execute("COMMIT")
+    for own in bytewise:
+        if own.random() < 0.5:
+            data, what = _byte_mutation(path.read_bytes(), own)
+            words.append(what)
+            path.write_bytes(data)
+    return words
+
+
+_COLUMNS = """
+SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c
+WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%'
+"""
+
+
 def _column(value: Any, literals: Literals) -> Any:
     """A value as a column may hold it."""
     if isinstance(value, dict | list):
@@ -332,7 +374,7 @@ def _column(value: Any, literals: Literals) -> Any:
 def case_of(seed: int) -> Case:
     """The case of this number."""
     dice = Dice(seed)
-    weights = {"claude-code": 5, "anthropic": 3, "openai": 3, "koda": 2}
+    weights = {**dict.fromkeys(SEEDS, 1), "claude-code": 5, "anthropic": 3, "openai": 3, "koda": 2}
     name = dice.choices(list(weights), list(weights.values()))[0]
     steps = dice.choice([1, 1, 1, 2, 3, 5])
     return Case(seed, name, tuple(dice.randrange(2**32) for _ in range(steps)))

@@ -6,6 +6,20 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.formats import (
+    opencode_records,
+    rollouts,
+    test_agent_sdk,
+    test_aider,
+    test_cline,
+    test_crush,
+    test_defect,
+    test_goose,
+    test_langchain,
+    test_openhands,
+    test_swe_agents,
+    tree_seeds,
+)
 from tests.formats.recordings import Recording, call, result, text, thinking, usage
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -144,6 +158,19 @@ OPENAI_REPLY = {
     "usage": {"prompt_tokens": 400, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 100}},
 }
 
+RESPONSES = {
+    "model": "gpt-5.5",
+    "instructions": "Be brief.",
+    "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}, {"type": "web_search"}],
+    "input": [r["payload"] for r in rollouts.whole().records if r["type"] == "response_item"],
+    "previous_response_id": "resp_0",
+    "response": {
+        "object": "response",
+        "output": [rollouts.thought(), rollouts.said("assistant", "Yes.")],
+        "usage": {"input_tokens": 400, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 100}},
+    },
+}
+
 KODA_SCHEMA = """
 CREATE TABLE sessions (id, created_at, agent_name, project_root, last_accessed_at, title);
 CREATE TABLE messages (
@@ -186,9 +213,64 @@ def koda_rows() -> list[dict[str, Any]]:
 
 LINES = "lines"
 DOCUMENT = "document"
+TEXT = "text"
 ROWS = "rows"
+TABLES = "tables"
+SCHEMAS = {"opencode": opencode_records.SCHEMA, "crush": test_crush.SCHEMA, "goose": test_goose.SCHEMA}
+"""Of the formats whose seeds are tables by name."""
+
+
+def _opencode_tables() -> dict[str, Any]:
+    """The rows of a session, its bodies not yet text."""
+    recording = opencode_records.rich()
+    revert = {"messageID": "msg_0010"}
+    parts = [part for message in recording.messages for part in message["parts"]]
+    return {
+        "session": [{"id": recording.session, "title": "t", "revert": revert, "time_created": 5}],
+        "message": [
+            {"id": info["id"], "session_id": recording.session, "time_created": info["time"]["created"], "data": info}
+            for info in (message["info"] for message in recording.messages)
+        ],
+        "part": [{"id": part["id"], "message_id": part["messageID"], "data": part} for part in parts],
+    }
+
+
+def _crush_tables() -> dict[str, Any]:
+    rows = enumerate(test_crush.ROWS)
+    made = [
+        {"id": f"m{n}", "session_id": "s", "role": role, "parts": parts, "created_at": n} for n, (role, parts) in rows
+    ]
+    return {"sessions": [{"id": "s", "summary_message_id": "m4", "prompt_tokens": 90}], "messages": made}
+
+
+def _goose_tables() -> dict[str, Any]:
+    return {
+        "messages": [
+            {
+                "session_id": "20251202_1",
+                "role": each["role"],
+                "content_json": each["content"],
+                "created_timestamp": number,
+                "metadata_json": each.get("metadata"),
+            }
+            for number, each in enumerate(test_goose.AFTER)
+        ]
+    }
+
+
+def _goose_lines() -> list[dict[str, Any]]:
+    return [{"created": number, **each} for number, each in enumerate(test_goose.AFTER)]
+
+
+def _opencode_export() -> dict[str, Any]:
+    recording = opencode_records.rich()
+    return {"info": recording.about(revert={"messageID": "msg_0010"}), "messages": recording.messages}
+
+
 SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
     "claude-code": [(LINES, plain_recording), (LINES, compacted_recording)],
+    "codex": [(LINES, lambda: rollouts.whole().records), (LINES, rollouts.bare)],
+    "openai-responses": [(DOCUMENT, lambda: RESPONSES), (LINES, lambda: RESPONSES["input"])],
     "anthropic": [
         (DOCUMENT, lambda: REQUEST),
         (DOCUMENT, lambda: ANTHROPIC),
@@ -212,5 +294,31 @@ SEEDS: dict[str, list[tuple[str, Callable[[], Any]]]] = {
         ),
     ],
     "koda": [(ROWS, koda_rows)],
+    "swe-agent": [(DOCUMENT, lambda: test_swe_agents.trajectory(*test_swe_agents.STEPS))],
+    "mini-swe-agent": [
+        (DOCUMENT, lambda: test_swe_agents.V1),
+        (DOCUMENT, lambda: test_swe_agents.V2),
+        (DOCUMENT, lambda: test_swe_agents.ITEMS),
+    ],
+    "openhands": [
+        (DOCUMENT, lambda: test_openhands.EVENTS),
+        (DOCUMENT, lambda: [*test_openhands.HISTORY, test_openhands.FORGET, test_openhands.END]),
+        (LINES, lambda: [{"instance_id": "a", "history": test_openhands.HISTORY, "metadata": {}}] * 2),
+    ],
+    "cline": [(DOCUMENT, lambda: test_cline.ASKED), (DOCUMENT, lambda: test_cline.CONDENSED)],
+    "cline-sdk": [(DOCUMENT, lambda: test_cline.session_of(*test_cline.SPOKEN, *test_cline.SPOKEN))],
+    "opencode": [(TABLES, _opencode_tables), (DOCUMENT, _opencode_export)],
+    "crush": [(TABLES, _crush_tables)],
+    "goose": [
+        (TABLES, _goose_tables),
+        (LINES, lambda: [{"working_dir": "/src", "message_count": 9, "total_tokens": 90}, *_goose_lines()]),
+    ],
+    "pi": [(LINES, tree_seeds.pi), (LINES, tree_seeds.pi_first_version)],
+    "gemini-cli": [(LINES, tree_seeds.gemini_lines), (DOCUMENT, tree_seeds.gemini_document)],
+    "copilot-cli": [(LINES, tree_seeds.copilot)],
+    "defect": [(LINES, test_defect.seed), (DOCUMENT, test_defect.seed_snapshot)],
+    "agent-sdk": [(LINES, test_agent_sdk.seed), (LINES, test_agent_sdk.seed_stream)],
+    "langchain": [(DOCUMENT, seed) for seed in test_langchain.SEEDS] + [(LINES, lambda: test_langchain.DUMPED)],
+    "aider": [(TEXT, test_aider.HISTORY.splitlines)],
 }
 """Per format: how its values are laid out in a file, and what makes them."""

@@ -118,7 +118,7 @@ def _contexts(facts: Facts) -> Iterator[str]:
             yield f"a compaction's trigger is {str(compaction.trigger)[:80]!r}"
         if any(not 0 <= message < messages for message in compaction.prefix):
             yield f"a compaction keeps {compaction.prefix}"
-        if any(facts.kind[row] != Kind.TOOL_RESULT for row in compaction.cleared):
+        if any(facts.kind[row] not in (Kind.TEXT, Kind.TOOL_RESULT) for row in compaction.cleared):
             yield "a compaction cleared what is no result"
     begun = [epoch.message for epoch in facts.epochs]
     if begun != sorted(begun) or any(not 0 <= message <= messages for message in begun):

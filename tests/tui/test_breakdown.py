@@ -148,6 +148,24 @@ async def test_the_order_can_be_changed() -> None:
         assert [row.text for row in app.view.rows] == before
 
 
+async def test_the_row_that_is_selected_stays_so_when_others_take_its_place() -> None:
+    app = Parts()
+    async with app.run_test(size=(100, 20)) as pilot:
+        number = next(n for n, row in enumerate(app.view.rows) if row.value == "assistant")
+        while app.view.cursor < number:
+            await pilot.press("down")
+        await pilot.press("s")
+        assert app.view.rows[app.view.cursor].value == "assistant" and app.view.cursor != number
+        earlier = View(SESSION).with_point(4)
+        app.view.show(earlier.context, context_sizes_of(earlier))
+        assert app.view.rows[app.view.cursor].value == "assistant"
+        nothing = from_messages([]).context_at()
+        app.view.show(nothing, context_sizes_of(View(from_messages([]))))
+        app.view.show(CONTEXT, SIZES)
+        await pilot.press("enter")
+        assert app.got == [("category", app.view.rows[app.view.cursor].value)]
+
+
 async def test_the_cursor_stays_in_sight() -> None:
     app = Parts()
     async with app.run_test(size=(100, 10)) as pilot:

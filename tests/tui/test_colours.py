@@ -232,7 +232,9 @@ def test_a_terminal_too_small(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path, [Step("picker", "", "these folders"), Step("too small", ENTER, "enlarge")], TINY)
 
 
-@pytest.mark.parametrize("case", [Case(), WITHOUT["dark"]], ids=["colours", "none"])
+@pytest.mark.parametrize(
+    "case", [Case(), pytest.param(WITHOUT["dark"], marks=pytest.mark.slow)], ids=["colours", "none"]
+)
 def test_the_first_screens(case: Case, tmp_path: Path) -> None:
     """The same on the way that everybody goes; the rest is slow."""
     check(case, tmp_path, FEW)

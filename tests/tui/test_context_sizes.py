@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from textual.widgets import Label, Static
 
+from context_tui.compaction.apply import apply
 from context_tui.formats.opening import open_session
+from context_tui.policies.planning import plan
 from context_tui.session.facts import Branch, Role, Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import DuplicateRead
 from context_tui.tokens.fit import Cause, Fit, Suggested
+from context_tui.tokens.recorded import not_in_file
 from context_tui.tui import status
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of, fit_text, off_text
 from context_tui.tui.screens.dialogs import InputPrompt
@@ -25,6 +28,7 @@ from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.header import HeaderBar
+from tests.formats.recordings import Recording, text, usage
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, inspector, opened, session, settled
 
@@ -80,7 +84,7 @@ def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
     words = fit_text(OFF, width)
     assert "19 % below the 515,912 recorded: tokenizer 123,682 more" in words
     assert len(words) <= max(width, 78)
-    assert words.endswith("images 14,000 less" if width == 158 else ", …")
+    assert words.endswith({40: "123,682 more", 158: "images 14,000 less"}.get(width, ", …"))
     assert ("thinking 31,908 less" in words) == (width >= 118)
 
 
@@ -204,3 +208,15 @@ async def test_the_breakdown_shows_both_numbers() -> None:
         await settled(pilot)
         rows = running.screen.query_one(BreakdownView).rows
         assert rows[0].recorded == "by recorded sizes" and any(row.recorded for row in rows[1:])
+
+
+def test_what_is_unknown_of_a_recording_is_in_a_copy_of_it_too(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(6):
+        recording.user(f"Question {number}. " * 60)
+        recording.assistant(text("So. " * 60), use=usage(9_000 * (number + 1)))
+    made = recording.open(tmp_path)
+    parts = context_sizes_of(View(made)).parts.by_category
+    copy = apply(made, plan(made, "manual", cut=6), "What was done.")
+    again = context_sizes_of(View(copy)).parts.by_category
+    assert 0 < again["not_in_file"] == parts["not_in_file"] < (not_in_file(copy.context_at()) or 0)

@@ -12,7 +12,7 @@ from context_tui.session.facts import Kind
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.options import Options
-from context_tui.tui.rows import HEAD
+from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.view import Location
 from tests.tui.inspecting import file_of, session
 
@@ -42,6 +42,29 @@ def refused(command: Callable[[], object]) -> str:
     with pytest.raises(Refused) as why:
         command()
     return str(why.value)
+
+
+def test_the_cursor_stays_at_the_end_of_what_grows_in_several_steps(tmp_path: Path) -> None:
+    messages = session().to_messages()
+
+    def grow(number: int, end: bool) -> None:
+        rows, longer = Rows(), ct.from_messages(messages[:number])
+        rows.grow(longer)
+        controller.take(Read(longer, rows, 1.0 if end else 0.5, end))
+
+    controller = Controller(file_of(tmp_path / "s.jsonl", messages[:2]), Options())
+    read(controller)
+    controller.touched = True
+    controller.select(Location(1))
+    controller.follow()
+    grow(4, end=False)
+    grow(5, end=False)
+    grow(6, end=True)
+    assert controller.view.cursor.message == 5
+    grow(7, end=False)
+    controller.select(Location(2))
+    grow(8, end=True)
+    assert controller.view.cursor.message == 2, "it was moved meanwhile"
 
 
 def test_a_session_is_read_planned_applied_and_taken_back(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_images_are_described() -> None:
 
 def test_an_unknown_block_is_shown_as_it_is() -> None:
     found = lines(of({"type": "server_tool_use", "x": [1]}))
-    assert found[0] == ("heading", "server_tool_use: not estimated") and ("quiet", "    1") in found
+    assert found[0] == ("heading", "server_tool_use; not estimated") and ("quiet", "    1") in found
 
 
 def test_a_cleared_result_shows_before_and_after() -> None:
@@ -191,7 +191,7 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     runtime_sizes = runtime_sizes_of(made)
     assert runtime_sizes.describe(0) == runtime_sizes.describe(2) == runtime_sizes.describe(len(made)) == ""
     assert runtime_sizes.describe(1).endswith(
-        " (an estimate, as nothing was recorded before it), agent-sdk unknown (no reply)"
+        " (an estimate, as nothing was recorded before it), agent-sdk unknown (no recorded usage)"
     )
     believed = runtime_sizes.by_runtime["defect"].tokens[3]
     added = believed - made.facts.requests[0].context

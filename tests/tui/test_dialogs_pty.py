@@ -92,7 +92,7 @@ def test_what_is_applied_first_is_exported_then(terminal: Terminal, session: Pat
     terminal.wait_for("Export the copy", timeout=10)
     terminal.settle(0.3)
     terminal.send(ENTER)
-    compacted = session.with_name("session.compacted.jsonl")
+    compacted = session.with_name("session.compacted.json")
     assert appears(compacted, terminal)
     assert len(compacted.read_bytes()) < len(session.read_bytes()) / 1.2
     assert len(ct.open_session(compacted)) == len(ct.open_session(session))
@@ -145,7 +145,7 @@ def test_a_part_of_the_breakdown(terminal: Terminal, pace: float) -> None:
 
 def test_leaving_by_way_of_an_export(terminal: Terminal, session: Path) -> None:
     terminal.send(f"aqe{ENTER}")
-    assert appears(session.with_name("session.compacted.jsonl"), terminal)
+    assert appears(session.with_name("session.compacted.json"), terminal)
     terminal.settle(0.5)
     terminal.quit(ENTER)
 

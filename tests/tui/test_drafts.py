@@ -23,6 +23,8 @@ from tests.tui.fakes import ENVIRONMENT, GOOD, Server, Shell, drawn, footer_fits
 from tests.tui.inspecting import app as application
 from tests.tui.inspecting import inspector, settled
 
+pytestmark = pytest.mark.slow
+
 
 class Unsteady(Server):
     """A server that answers each call as the next word says, and from then on as the last one does.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.app import App
 from textual.widgets import Input, Static
 
 import context_tui as ct
@@ -18,6 +21,7 @@ from context_tui.tui.screens import export as export_screen
 from context_tui.tui.screens.export import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until
 
+SAID = {"type": "text", "text": "So."}
 LINE = (
     b'{"type":"user","uuid":"u","sessionId":"s","cwd":"/w","message":{"role":"user","content":"hi [/] \\u001b[31m"}}\n'
 )
@@ -53,14 +57,30 @@ async def test_the_path_follows_the_format_until_it_is_changed(session: Session,
     async with app.run_test() as pilot:
         path = app.screen.query_one(Input)
         await pilot.press("up")
-        assert app.first.format == app.first.formats[-1] == "openai"
-        assert path.value.endswith(".copy.json")
+        assert app.first.format == app.first.formats[-1]
+        assert app.first.format == "markdown" and path.value.endswith(".copy.md")
         path.value = str(tmp_path / "mine.json")
         await pilot.press("down", "down")
         assert path.value == str(tmp_path / "mine.json")
         await pilot.press("enter")
         await until(pilot, lambda: app.first.result)
     assert (tmp_path / "mine.json").exists()
+
+
+async def test_the_end_of_a_long_path_is_in_sight(session: Session, tmp_path: Path) -> None:
+    folder = tmp_path / ("long " * 20)
+    folder.mkdir()
+    app = Shell(ExportScreen(session, path=folder / "name.jsonl"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "name.jsonl" in drawn(app))
+        app.first.query_one(Input).action_home()
+        await pilot.resize_terminal(78, 24)
+        await pilot.pause()
+        assert "name.jsonl" not in drawn(app), "where the cursor was put stays in sight"
+    app = Shell(ExportScreen(replace(session, info=replace(session.info, path=str(folder / "s.jsonl")))))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("up")
+        await until(pilot, lambda: "s.copy.md" in drawn(app))
 
 
 async def test_the_input_is_refused_and_another_name_can_be_given(session: Session) -> None:
@@ -104,6 +124,27 @@ async def test_closing_without_writing_gives_nothing(session: Session, tmp_path:
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def words(app: App[Any]) -> str:
+    """What is drawn, without lines and their ends."""
+    return " ".join(drawn(app).replace("│", " ").split())
+
+
+async def test_what_a_format_cannot_hold_is_said_before_it_is_written(tmp_path: Path) -> None:
+    messages = [{"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, SAID]}]
+    app = Shell(ExportScreen(ct.from_messages([*messages, {"role": "user", "content": "Go on."}])))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.screen.query_one(Input).value = str(tmp_path / "out.json")
+        screen = app.screen
+        assert isinstance(screen, ExportScreen)
+        while screen.format != "openai":
+            await pilot.press("down")
+        await until(pilot, lambda: "Notes: thinking blocks left out: 1;" in words(app))
+        assert not list(tmp_path.iterdir())
+        await pilot.press("enter")
+        await until(pilot, lambda: "! thinking blocks left out: 1" in words(app))
+        assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
 @pytest.mark.parametrize("size", [(60, 20), (80, 24)])
 async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple[int, int]) -> None:
     app = Shell(ExportScreen(session))
@@ -112,8 +153,7 @@ async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple
         assert "nothing applied" in shown
         assert "every record stays as it was recorded" in shown
         await pilot.press("down")
-        shown = " ".join(drawn(app).replace("│", " ").split())
-        assert "1 message, the context at the end. What koda cannot hold is listed afterwards." in shown
+        await until(pilot, lambda: "1 message, the context at the end. koda holds all of it." in words(app))
         assert app.screen.query_one(Input).region.bottom < size[1] - 1
     after = replace(session, origin="defect-compact")
     app = Shell(ExportScreen(after))
@@ -121,6 +161,26 @@ async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple
         shown = " ".join(drawn(app).replace("│", " ").split())
         assert "Export the copy with defect-compact applied" in shown and "what is in the context now" in shown
         assert app.screen.query_one(Input).value.endswith(".compacted.jsonl")
+
+
+@pytest.mark.parametrize("looked_for", ["try_export", "leftovers"])
+async def test_what_is_found_while_the_screen_is_taken_down_harms_nothing(
+    session: Session, monkeypatch: pytest.MonkeyPatch, looked_for: str
+) -> None:
+    found, real, asked = threading.Event(), getattr(export_screen, looked_for), threading.Event()
+
+    def late(*given: Any) -> Any:
+        asked.set()
+        found.wait(10)
+        return real(*given)
+
+    monkeypatch.setattr(export_screen, looked_for, late)
+    app = Shell(ExportScreen(replace(session, origin="defect-compact")))
+    async with app.run_test() as pilot:
+        await until(pilot, asked.is_set)
+        await app.screen.query("*").remove()
+        found.set()
+        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
 
 
 async def test_a_click_chooses_the_format(session: Session) -> None:
@@ -172,8 +232,8 @@ async def test_losses_that_do_not_fit_are_read_by_the_arrows(session: Session, m
     app = Shell(ExportScreen(session))
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.press("enter")
-        await until(pilot, lambda: "loss 3" in drawn(app))
-        assert "written: " in drawn(app) and "loss 39" not in drawn(app) and footer_fits(app)
+        await until(pilot, lambda: all(each in drawn(app) for each in ("loss 3", "written: ")) and footer_fits(app))
+        assert "loss 39" not in drawn(app)
         await pilot.press("down", "end")
         await until(pilot, lambda: "loss 39" in drawn(app))
         await pilot.press("enter")
@@ -215,3 +275,13 @@ async def test_a_home_that_nobody_has_is_a_name_like_any(session: Session) -> No
         await pilot.press("enter")
         await until(pilot, lambda: said(app).startswith("✗ "))
         assert "no such folder" in said(app)
+
+
+async def test_no_choice_is_split_over_lines(session: Session) -> None:
+    app = Shell(ExportScreen(session))
+    async with app.run_test(size=(60, 24)) as pilot:
+        await pilot.pause()
+        await pilot.pause()
+        shown = [strip.text for strip in app.screen._compositor.render_strips()]
+        for name in app.first.formats:
+            assert any(f"○ {name}" in line or f"● {name}" in line for line in shown), name

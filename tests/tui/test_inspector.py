@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from threading import Event
 
@@ -54,6 +55,17 @@ async def test_it_opens_at_the_end_with_a_plan() -> None:
         text = drawn(running)
         assert "clears 6 of 36 results" in text and "refactor-auth.jsonl" in text and "48 messages" in text
         assert "1–7 choose a policy" in notice(screen) and "> what it changes" in notice(screen)
+
+
+async def test_what_a_format_cannot_tell_is_said_before_anything_else() -> None:
+    made = session()
+    made = replace(made, info=replace(made.info, note="best effort: no files \x1b[31m of the chat"))
+    running = app(made)
+    async with running.run_test(size=WIDE) as pilot:
+        await settled(pilot)
+        assert notice(inspector(running)).startswith("Best effort: no files ") and "\x1b" not in notice(
+            inspector(running)
+        )
 
 
 async def test_what_was_asked_for_is_shown() -> None:

@@ -15,9 +15,9 @@ from textual.widgets import Static
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance
+from context_tui.quantities import percent
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.loading import Failed, Loading, Read
-from context_tui.tui.numbers import percent
 from context_tui.tui.status import notice
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline

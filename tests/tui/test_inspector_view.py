@@ -278,7 +278,7 @@ def test_odd_states_have_words() -> None:
     empty = View(session(0))
     assert notice(empty, []) == "No messages in this session"
     one = View(session(1))
-    assert "a single turn" in notice(one, [])
+    assert "A single turn" in notice(one, [])
     assert Filter(tool="Nope").nothing("manual") == "No rows match: Nope; f changes it, esc shows all"
     bare = View(session(4, 0), policy="koda-microcompact")
     assert "No tool results" in notice(bare, [])

@@ -358,13 +358,19 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
     begun = "would not run now; first at #1,204, press }"
-    source, why, numbers, least = map(text, trigger_forms(made, 1_204))
+    source, why, numbers, verdict, least = map(text, trigger_forms(made, 1_204))
     assert source.startswith(f"{begun}: thinks it has ") and source.endswith(" since then)")
     assert why.startswith(f"{begun}: thinks it has ") and why.endswith(" = 120,000")
-    assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and least == begun
+    assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
+    assert (
+        least == "runs first at #1,204, press }" and text(trigger_forms(made, -1)[-1]) == "never runs in this session"
+    )
     assert "; never in this session: " in text(trigger_forms(made, -1)[0])
     assert "message" not in text(trigger_forms(made, None)[0])
     assert outcome_of(made).fires is False
+    idle = plan(sample(), "koda-microcompact")
+    assert idle.trigger.source and idle.trigger.value is None, "a source is that of a value"
+    assert text(trigger_forms(idle, None)[0]) == "would run now: the end of the recording counts as idle"
 
 
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=60), st.integers(0, 100), st.integers(0, 6), st.data())

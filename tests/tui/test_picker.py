@@ -14,10 +14,12 @@ from textual import events
 from textual.widgets import Label
 
 from context_tui.discovery import ELSEWHERE, HERE, SAMPLES, Entry
+from context_tui.formats.registry import FORMATS
+from context_tui.quantities import age, size
 from context_tui.session.session import SessionInfo
 from context_tui.tui.picking import Item, Listing
 from context_tui.tui.screens.picker import Left, PickerScreen
-from context_tui.tui.screens.picker_list import PickerList, age, shorten, size
+from context_tui.tui.screens.picker_list import Columns, PickerList, shorten
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 NOW = 1_800_000_000.0
@@ -333,3 +335,7 @@ def test_children_that_match_are_listed_below_their_session() -> None:
     assert listing.selected is not None
     assert listing.selected.entry.name == "a7"
     assert listing.count == 1
+
+
+def test_where_there_is_room_no_agent_is_cut() -> None:
+    assert Columns.of(160, 30).agent > max(map(len, FORMATS)) and Columns.of(160, 30).title > 10

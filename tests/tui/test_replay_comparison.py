@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,14 +16,18 @@ from context_tui.lab import Lab, Settings
 from context_tui.policies.registry import POLICIES
 from context_tui.replay.recording import Recording
 from context_tui.replay.walk import replay
+from context_tui.session.facts import Drop
 from context_tui.session.session import Session
 from context_tui.tui.command_line import replay_line
+from context_tui.tui.context_events import ContextEvent
 from context_tui.tui.screens.replay import telling
 from context_tui.tui.screens.replay.charts import charts_of
 from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
 from context_tui.tui.screens.replay.firings import parts
 from context_tui.tui.screens.replay.measured import Measured, measure, shared, studied
 from context_tui.tui.view import View
+from tests.formats import recordings
+from tests.formats.recordings import usage
 from tests.tui.inspecting import conversation
 from tests.tui.tuning import sample
 
@@ -163,7 +169,7 @@ def test_the_cursor_goes_from_firing_to_firing_around_the_ends() -> None:
     assert made.call == 0
     never = compared("agent-sdk-prune")
     assert not never.to_firing(1) and never.call == 0
-    assert "never fires" in text([telling.around_line(never, 80)])[0]
+    assert "never fires" in text(telling.around_lines(never, 80))[0]
 
 
 def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
@@ -393,3 +399,61 @@ def test_the_command_replays_the_same() -> None:
 def test_settings_are_offered_for_the_whole_recording() -> None:
     made = compared()
     assert len(made.whole) == len(made.session) > len(made.lane.view.context)
+
+
+def test_a_policy_that_never_fires_says_what_came_first() -> None:
+    with_compaction, without = (
+        compared("agent-sdk-prune"),
+        compared("agent-sdk-prune", session=ct.from_messages(conversation())),
+    )
+    assert telling.compactions(with_compaction) == 1 and telling.compactions(without) == 0
+    words = telling.never(without)
+    assert words == "agent-sdk-prune never fires; no recorded usage, which is all that it looks at"
+    first = telling.never(with_compaction)
+    assert first.startswith("agent-sdk-prune never fires; ")
+    assert first.endswith(", where recorded compactions come first: r undoes them")
+
+
+def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None:
+    """agent-sdk leaves cached tokens out: the chart passes its threshold, and nothing happens."""
+    made = recordings.Recording()
+    made.user("Go on.")
+    made.assistant(recordings.text("I go on."), use=usage(7, read=100_000))
+    unlooked = compared("agent-sdk-prune", session=made.open(tmp_path))
+    assert telling.never(unlooked) == "agent-sdk-prune never fires; its runtime never looks"
+    made.assistant(recordings.call("t1"), use=usage(7, read=150_000))
+    made.results(recordings.result("t1", "long"))
+    made.assistant(recordings.text("I go on."), use=usage(7, read=150_000))
+    begun = compared("agent-sdk-prune", session=made.open(tmp_path))
+    assert "never fires; nearest before #4: recorded input tokens 7, not above " in telling.never(begun)
+
+
+def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -> None:
+    made = recordings.Recording()
+    made.user("Go on.")
+    made.assistant(recordings.call("t1"), use=usage(7))
+    made.results(recordings.result("t1", "long " * 1_000))
+    for size in (8, 150_000):
+        made.assistant(recordings.text("I go on."), use=usage(size))
+        made.user("Go on.")
+    told = telling.never(compared("agent-sdk-prune", session=made.open(tmp_path)))
+    assert re.fullmatch(r"agent-sdk-prune never fires; nearest before #\d+: .*; it would behind the last call", told)
+
+
+def test_a_compaction_that_the_file_begins_with_is_no_reason(tmp_path: Path) -> None:
+    made = recordings.Recording()
+    made.boundary(6_100)
+    made.summary()
+    for _ in range(3):
+        made.assistant(recordings.text("I go on."), use=usage(3_000))
+        made.user("Go on.")
+    begun = compared("agent-sdk-prune", session=made.open(tmp_path))
+    assert telling.compactions(begun) == 1
+    assert "compactions come first" not in telling.never(begun)
+
+
+def test_a_drop_is_no_compaction() -> None:
+    made = compared("agent-sdk-prune")
+    drop = ContextEvent(3, Drop(3, 900, 900))
+    made._events = {1: [drop]}
+    assert telling.compactions(made) == 0 and "compaction" not in text([telling.header(made, 1.0, 120)])[0]

@@ -22,7 +22,7 @@ from tests.tui.test_replay_comparison import finish
 from tests.tui.test_replay_screen import alone, along, known
 
 SAMPLE = Path(__file__).parents[2] / "sample_sessions" / "coding-session.jsonl"
-OTHER = Settings("ignore", 700, 5, True)
+OTHER = Settings("ignore", 700, 5, True, "anywhere")
 
 
 def names(settings: Settings) -> dict[str, object]:
@@ -32,13 +32,14 @@ def names(settings: Settings) -> dict[str, object]:
 def test_each_has_a_row_and_gets_back_what_is_set() -> None:
     recording = Recording(ct.open_session(SAMPLE))
     rows = options.controls(Settings(), recording, compacted=True)
-    assert [row.label for row in rows] == ["keep_recorded", "delay", "summary_tokens", "shares_prefix"]
+    labels = ["keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere"]
+    assert [row.label for row in rows] == labels
     assert {row.name for row in rows} == options.values(Settings()).keys()
     assert {row.owner for row in rows} == {options.OWNER}
     assert all(row.default == options.values(Settings())[row.name] for row in rows), "backspace is the default"
     assert next(row for row in rows if row.label == "summary_tokens").derived == recording.summary_tokens
     made = Settings()
-    for row, value in zip(rows, (False, 5, 700, True), strict=True):
+    for row, value in zip(rows, (False, 5, 700, True, True), strict=True):
         changed = options.with_value(made, row.name, value)
         assert changed is not None
         made = changed

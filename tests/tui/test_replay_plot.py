@@ -116,6 +116,12 @@ def test_the_axis_names_the_ends_and_the_call_under_the_cursor() -> None:
     assert line(50).split() == ["#1", "#101", "#199"]
     assert line(0).split() == ["#1", "#199"] and line(99).split() == ["#1", "#199"]
     assert line(3).split() == ["#7", "#199"], "no two numbers in one place"
+    few = Scale(0, 3, 50, 1)
+    assert ["".join(text for text, _ in axis(messages, few, each)).split() for each in range(3)] == [
+        ["#1", "#5"],
+        ["#1", "#3", "#5"],
+        ["#1", "#5"],
+    ]
 
 
 @given(count=st.integers(0, 5_000), level=st.integers(0, 12), data=st.data())

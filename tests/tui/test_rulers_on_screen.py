@@ -48,7 +48,7 @@ def ruled(what: Session) -> tuple[Controller, Sizes]:
     assert controller.view.ruler is Ruler.CALIBRATED and controller.sizes is None, "until they are known"
     sizes = calibrated_sizes(what.facts)
     controller.computed.keep_sized(controller.view, Sized(sizes, controller.estimated.by(sizes)))
-    assert controller.measured() == f"Sizes by {sizes.words}"
+    assert controller.measured() == f"Ruler: {sizes.words}"
     assert controller.sizes is sizes
     return controller, sizes
 

@@ -114,6 +114,9 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
         " 1 microcompact  yes   ~35.0k   −40 %",
         " 2 prune         no    ~42.5k+  −27 %",
     ]
+    nothing = "nothing: the only message is short, and so is the rest"
+    [_, _, line] = drawn_at(100, micro, ScoreRow("compact", False, "", nothing, False, micro.request))
+    assert "nothing: the only message is short" in line, "a reason keeps its nouns"
 
 
 def test_bars_have_a_head_and_words_are_left_out_whole() -> None:

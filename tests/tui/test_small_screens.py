@@ -165,8 +165,11 @@ async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, mon
 def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Session) -> None:
     with pytest.raises(Refused, match="No problems: every record could be read"):
         screen_of("problems", Controller(ct.from_messages([]), Options()))
+    with pytest.raises(Refused, match="holds no compaction"):
+        screen_of("compactions", Controller(broken, Options()))
     for each in FULL_SCREENS:
-        assert isinstance(screen_of(each.name, Controller(broken, Options())), Screen)
+        if each.name != "compactions":
+            assert isinstance(screen_of(each.name, Controller(broken, Options())), Screen)
         assert each.name in {binding.id for binding in keys(SHOWN)}
 
 

@@ -337,7 +337,8 @@ async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: 
             "refactor-auth-sweep-2.svg",
             "refactor-auth-sweep.svg",
         ]
-        assert running.clipboard == "# defect's configuration, [turn]\nmicrocompact_ratio = 0.6"
+        fixed = "#   no setting of the agent: keep_recent_turns, min_clear_tokens"
+        assert running.clipboard == f"# defect's configuration, [turn]\nmicrocompact_ratio = 0.6\n{fixed}"
         await pilot.press("t")
         text = drawn(running)
         whole = found.board.wholes[found.board.cursor]

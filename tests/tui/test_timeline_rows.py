@@ -10,20 +10,20 @@ from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import Params
 from context_tui.policies.planning import plan_with
-from context_tui.session.facts import Compaction
+from context_tui.session.facts import BlockFlag, Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.tui.cells import clip, fit
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.listing import listed
 from context_tui.tui.marks import Marker
 from context_tui.tui.rows import HEAD, Rows
 from context_tui.tui.search import Found, Search, matches
-from context_tui.tui.text import Reader, call_line, kind_word
+from context_tui.tui.text import Reader, call_line, kind_word, of_unknown_size
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.minimap import stretches
 from context_tui.tui.widgets.outcome import does, outcome_of
-from context_tui.tui.widgets.row_paint import clip, fit
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import conversation, session
 
@@ -136,13 +136,38 @@ def test_the_map_holds_all_tokens_and_the_fates() -> None:
     assert len(stretches(rows_of(session(1, 0)), None, 0, 2, 30)) == 3
 
 
+def test_previews_of_what_nobody_said_or_can_read() -> None:
+    hidden = {"type": "compaction", "encrypted_content": "x" * 4_000}
+    missing = {"type": "compaction", "note": "the summary is not in this file"}
+    given = [[{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], [hidden], [missing]]
+    made = from_messages([{"role": "user", "content": blocks} for blocks in given])
+    for row in made.facts.blocks_of(0):
+        made.facts.block_flags[row] |= BlockFlag.INJECTED
+    reader = Reader(made)
+    assert [reader.preview(message) for message in range(3)] == [
+        "one two",
+        "(compaction, encrypted: 4,000 characters)",
+        "(compaction: the summary is not in this file)",
+    ]
+    assert [of_unknown_size(made.facts, message) for message in range(3)] == [False, True, True]
+
+
 def test_previews_say_what_was_called() -> None:
     made = session(1, 1)
     reader, facts = Reader(made), made.facts
     assert reader.preview(0) == "Step 0: rotate the refresh tokens"
     assert reader.preview(1) == "I look at it. → Read src/auth0.py · Bash pytest -q"
     assert reader.preview(2, facts.call_result[0]) == "Read src/auth0.py"
-    assert call_line("Shell", {"command": ["bash", "-lc", "ls"]}) == "Shell bash -lc ls"
+    assert call_line("Shell", {"command": ["bash", "-lc", "ls"]}) == "Shell ls"
+    assert call_line("Shell", {"command": ["/bin/zsh", "-c"]}) == "Shell /bin/zsh -c"
+    assert call_line("Shell", {"cmd": "cd /src/app && make"}, "/src/app") == "Shell make"
+    assert call_line("Shell", {"cmd": "cd /src/lib/; make"}, "/src/app") == "Shell lib> make"
+    assert call_line("Shell", {"cmd": "cd /src/lib"}, "/src/app") == "Shell cd /src/lib"
+    assert call_line("Shell", {"cmd": "cd $(pwd) && make"}, "/src/app") == "Shell cd $(pwd) && make"
+    assert call_line("run_commands", {"commands": ["git log", "ls"]}) == "run_commands git log ls"
+    several = {"files": [{"path": "/src/app/a.py", "start": 1}, {"path": "/src/app/b.py"}]}
+    assert call_line("read_files", several, "/src/app") == "read_files a.py b.py"
+    assert call_line("read", {"filePath": "/src/app/a.py"}, "/src/app") == "read a.py"
     assert call_line("Read", {"file_path": "/home/dev/project/src/a.py"}, "/home/dev/project") == "Read src/a.py"
     assert call_line("Odd", {"n": 7}) == "Odd 7" and call_line("None", None) == "None"
 

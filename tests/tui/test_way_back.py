@@ -25,6 +25,8 @@ from tests.tui.inspecting import conversation, file_of, settled
 from tests.tui.test_key_queue import burst
 from tests.tui.test_picker import write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -55,6 +57,7 @@ async def back(pilot: Pilot[Any]) -> PickerScreen:
     await until(pilot, lambda: isinstance(pilot.app.screen, PickerScreen) and pilot.app.screen.is_mounted)
     picker = pilot.app.screen
     assert isinstance(picker, PickerScreen)
+    await until(pilot, lambda: not picker.is_finding)
     return picker
 
 

@@ -10,40 +10,17 @@ from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
 from context_tui.formats.kit.documents import Run, preview
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
-from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
+from context_tui.formats.kit.usage import anthropic_usage
+from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in, usage_or_note
 from context_tui.formats.kit.writing import tools_of
 from context_tui.losses import Losses
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
 from context_tui.session.limits import short
 from context_tui.session.session import Session, SessionInfo
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}
-
-
-def usage_of(value: Any) -> Usage | None:
-    """Recorded usage as Anthropic reports it: input tokens without cached ones.
-
-    Raises:
-        ValueError: a size is none; the message names it.
-    """
-    if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
-        return None
-    split = value.get("cache_creation")
-    hour = _size(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
-    written = _size(value, "cache_creation_input_tokens")
-    return Usage(
-        fresh=_size(value, "input_tokens"),
-        cache_read=_size(value, "cache_read_input_tokens"),
-        cache_write_5m=max(written - hour, 0),
-        cache_write_1h=hour,
-        output=_size(value, "output_tokens"),
-    )
-
-
-def _size(members: dict[str, Any], name: str) -> int:
-    return recorded_tokens(members.get(name), name)
 
 
 def reply_in(run: Run) -> dict[str, Any] | None:
@@ -86,7 +63,7 @@ class AnthropicShape:
         if role is None:
             raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
-        usage, notes = usage_or_note(usage_of, value.get("usage"))
+        usage, notes = usage_or_note(anthropic_usage, value.get("usage"))
         return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage, notes=notes)
 
 
@@ -109,7 +86,7 @@ class AnthropicFormat(Format):
         if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
             return Claim(85, "a Messages request: tools with input_schema")
         reply = reply_in(run)
-        if reply and usage_or_note(usage_of, reply.get("usage"))[0]:
+        if reply and usage_or_note(anthropic_usage, reply.get("usage"))[0]:
             return Claim(85, "a Messages request with its response")
         kinds = {block["type"] for message in run.elements for block in _blocks(message)}
         if own := sorted(OWN_BLOCKS & kinds):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,9 +10,10 @@ from context_tui.formats.base import Claim, Format, Found, Lister
 from context_tui.formats.claude_code.copy import copy
 from context_tui.formats.claude_code.parsing import METADATA_TYPES, parse_line
 from context_tui.formats.claude_code.places import is_agents, kept, resume_command, title_of
-from context_tui.formats.claude_code.scan import BRANCH, ClaudeCodeScanner
+from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, called_session, list_sessions
 from context_tui.formats.claude_code.write import write
+from context_tui.formats.kit.branches import branch_of
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -57,9 +57,7 @@ class ClaudeCodeFormat(Format):
         return ClaudeCodeScanner(path, info)
 
     def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        if not session_id.startswith(BRANCH):
-            return None
-        return replace(main, id=session_id, title=session_id, parent=main.path)
+        return branch_of(main, session_id)
 
     def called(self, session: Session, call: int) -> SessionInfo | None:
         return called_session(session, call)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
-from context_tui.formats.claude_code.scan import BRANCH, UNNAMED
+from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
+from context_tui.formats.kit.branches import BRANCH
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
 

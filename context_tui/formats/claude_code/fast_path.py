@@ -94,7 +94,8 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
 
     Everything that the loop touches is looked up here, once.
     """
-    facts, node, parents = scanner.facts, scanner._node, scanner._parent
+    facts, node, forks = scanner.facts, scanner._node, scanner._forks
+    parents, forked = forks.parents, forks.forked
     decode = msgspec.json.Decoder(Line).decode
     begin_message, add_record = message_appender(facts), record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
@@ -133,7 +134,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         return start, count
                     message = begin(_USER, record)
                     add_text(message, content)
-                    scanner._typed_below[parents[message]].append(message)
+                    forks.typed(message)
                 else:
                     bodies = []
                     try:
@@ -223,7 +224,10 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             add_record(start, end - start, _MESSAGE, message)
             if record.uuid:
                 node[record.uuid] = message
-            scanner._leaf = message
+            if forked:
+                forks.go_on(message)
+            else:
+                forks.leaf = message
             start = end + 1
         return start, FEW
 

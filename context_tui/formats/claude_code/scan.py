@@ -7,11 +7,8 @@ message; what the runtime injected joins the user message before it; side record
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +17,18 @@ from context_tui.formats.base import Advance
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.fast_path import fast_path
+from context_tui.formats.claude_code.forks import Forks
 from context_tui.formats.claude_code.large import Outline, outlined
 from context_tui.formats.claude_code.parsing import Record
+from context_tui.formats.kit.branches import BRANCH, LiveBranch
 from context_tui.formats.kit.lines import FEW, LineFile, LineReader
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens
-from context_tui.session.facts import Branch, Compaction, Facts, MessageFlag, RecordKind, Role, Usage
+from context_tui.session.facts import Compaction, Facts, MessageFlag, RecordKind, Role, Usage
 from context_tui.session.limits import short
-from context_tui.session.select import without_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import EMPTY, Spans
 
 MAIN = ""
-BRANCH = "branch-"
-"""Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
-by reading the session, not listed: the scanner of one raises UnreadableSession where there is none.
-"""
 UNNAMED = "sidechain"
 """Id of a sidechain whose records do not name their agent."""
 
@@ -60,15 +54,14 @@ class ClaudeCodeScanner:
         self._request: dict[int, Usage] = {}
         self._node: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
         self._results: dict[int, int] = {}  # assistant message to the user message of its results
-        self._parent: list[int] = []
-        self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
+        self._forks = Forks(self.facts)
+        self._parent = self._forks.parents
+        self._live = LiveBranch(self.facts, self._forks, self._info)
         self._row_of: dict[str, int] = {}  # record uuid to its row, as far as copies had to be looked for
         self._rows_read = 0
         self._anew: Record | None = None  # the boundary or the clear at which the next message begins a context
         self._notes: list[str] = []  # what could not be understood in the record that is read
         self._apart = -1  # what was typed in a record of results, a message of its own
-        self._leaf = -1
-        self._leaves: list[int] = []  # where each epoch ended
 
     @property
     def progress(self) -> float:
@@ -90,18 +83,13 @@ class ClaudeCodeScanner:
             return self.advance(budget_s)
         if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
-        revised = self._revised if self._revised < before else None
+        revised = self._live.first_changed(self._revised if self._revised < before else None)
         return Advance(len(self.facts) - before, revised, ended)
 
     def session(self) -> Session:
-        facts, left = self.facts, self._branches()
-        if self._info.id.startswith(BRANCH):
-            facts = without_messages(facts, self._beside(left))
-        elif left:
-            facts = without_messages(facts, {message for branch in left for message in branch})
-            facts.branches = [self._branch(number, branch) for number, branch in enumerate(left, 1)]
-        elif self._chain != MAIN and not len(facts):
+        if self._chain != MAIN and not len(self.facts):
             raise UnreadableSession(f"{self._file.path}: unknown session {self._chain!r}")
+        facts = self._live.facts()
         return Session(facts, ClaudeCodeContent(self._file, facts), self._info, len(facts))
 
     # -- lines
@@ -169,7 +157,7 @@ class ClaudeCodeScanner:
         if record.uuid and not twice:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:
-            self._leaf = message
+            self._forks.go_on(message)
 
     def _blocks(self, record: Record) -> list[dict[str, Any]]:
         """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
@@ -288,7 +276,7 @@ class ClaudeCodeScanner:
         if below >= 0:  # beside results nobody goes back to another beginning
             self._parent[message] = below
         else:
-            self._typed_below[self._parent[message]].append(message)
+            self._forks.typed(message)
         return message
 
     def call_answered(self, ids: list[str]) -> int:
@@ -367,7 +355,7 @@ class ClaudeCodeScanner:
     def _begin_epoch(self, message: int, first: Record) -> None:
         """Begin an epoch at *message* because of the record *first*: a clear, or a boundary (or the summary itself)."""
         self._anew = None
-        self._leaves.append(self._leaf)
+        self._forks.end_epoch()
         if parsing.clears(first):
             self.facts.begin_epoch(message, "clear")
             return
@@ -392,59 +380,6 @@ class ClaudeCodeScanner:
             missing = len({uuid for uuid in ends if uuid not in self._node})
             return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
         return EMPTY, 0
-
-    # -- branches
-
-    def _branches(self) -> list[set[int]]:
-        """The messages of each branch that was left, in the order of the file.
-
-        A fork is where a message has several typed ones below it.
-        """
-        forks = {below: found for below, found in self._typed_below.items() if below >= 0 and len(found) > 1}
-        if not forks:
-            return []
-        begun = [epoch.message for epoch in self.facts.epochs]
-        path = set[int]()
-        for at in (*self._leaves, self._leaf):
-            while at >= 0 and at not in path:
-                path.add(at)
-                at = self._parent[at]
-        left: dict[int, set[int]] = {}  # message to the branch that it is on
-        for found in forks.values():
-            for _, group in groupby(found, key=lambda message: bisect_right(begun, message)):
-                branches = list(group)
-                live = next((message for message in branches if message in path), branches[-1])
-                left.update((message, {message}) for message in branches if message != live)
-        for message, parent in enumerate(self._parent):
-            if parent in left and message not in left and message not in path:
-                left[message] = left[parent]
-                left[message].add(message)
-        return list({id(branch): branch for _, branch in sorted(left.items())}.values())
-
-    def _branch(self, number: int, messages: set[int]) -> Branch:
-        """What is said of a branch that was left."""
-        return Branch(f"{BRANCH}{number}", len(messages), sum(1 for message in messages if message in self._request))
-
-    def _beside(self, left: list[set[int]]) -> set[int]:
-        """The messages that do not belong to the branch that is asked for: it holds what leads to it and itself."""
-        number = self._info.id.removeprefix(BRANCH)
-        if not number.isdecimal() or not 1 <= int(number) <= len(left):
-            raise UnreadableSession(f"{self._file.path}: unknown session {self._info.id!r}; {_count_of(len(left))}")
-        branch = left[int(number) - 1]
-        first = min(branch)
-        elsewhere = {message for other in left for message in other}
-        at = self._parent[first]
-        while at >= 0:  # it may have begun on a branch that was left too
-            elsewhere.discard(at)
-            at = self._parent[at]
-        kept = branch | {message for message in range(first) if message not in elsewhere}
-        return set(range(len(self.facts))) - kept
-
-
-def _count_of(branches: int) -> str:
-    if not branches:
-        return "it has no branches"
-    return f"available: {BRANCH}1" if branches == 1 else f"available: {BRANCH}1 to {BRANCH}{branches}"
 
 
 def _size(about: dict[str, object], name: str) -> tuple[int | None, str]:

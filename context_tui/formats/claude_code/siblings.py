@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +15,7 @@ from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, blocks, parse_line
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular, status_of
-from context_tui.formats.kit.lines import STEP, LineFile
+from context_tui.formats.kit.lines import SEARCHED, STEP, LineFile, lines_with
 from context_tui.session.jsontext import loads
 from context_tui.session.limits import short
 from context_tui.session.session import Session, SessionInfo
@@ -24,8 +25,8 @@ FIRST_LINES = 20
 """Lines at the start of an agent's file on which its first message is looked for."""
 CALLERS = frozenset({"Task", "Agent"})
 """The tools that start sub-agents."""
-SEARCHED = 32 << 20
-"""Bytes at the start of a file that are searched for sidechains: only old, small files have them inside."""
+_SIDECHAIN = re.compile(rb'"isSidechain":true')
+"""What is searched for only at the start of files: only old, small ones have sidechains inside."""
 
 
 class AgentFiles:
@@ -132,20 +133,13 @@ def _inline_agents(path: Path) -> list[str]:
     """Agents whose sidechains are inside the file, in file order. A file of one sidechain only is no parent."""
     file = LineFile(path)
     found: dict[str, None] = {}
-    main = at = 0
+    main = 0
     try:
-        while True:
-            at = file.data.find(b'"isSidechain":true', at, SEARCHED)
-            if at < 0:
-                break
-            start = file.data.rfind(b"\n", 0, at) + 1
-            end = file.data.find(b"\n", at, start + STEP)
-            end = end if end >= 0 else min(start + STEP, file.size)
-            with suppress(ValueError):  # no record, or one that is too long to be looked at here
-                record = parse_line(file.data[start:end])
+        for line in lines_with(file, _SIDECHAIN):
+            with suppress(ValueError):
+                record = parse_line(line)
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     found[record.agentId or UNNAMED] = None
-            at = max(end, at + 1)
         main = file.data.find(b'"isSidechain":false', 0, SEARCHED)
     finally:
         file.close()

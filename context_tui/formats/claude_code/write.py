@@ -6,7 +6,6 @@ cleared results gone from ``toolUseResult`` too. Messages of other formats becom
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -17,12 +16,12 @@ from context_tui.errors import Error
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
-from context_tui.formats.kit.writing import LOOKS_TYPED
+from context_tui.formats.kit.writing import LOOKS_TYPED, write_lines
 from context_tui.losses import Losses
 from context_tui.session.bodies import with_texts
-from context_tui.session.derived import Origin, origin_of, recorded_usage
+from context_tui.session.derived import Origin, origin_of, recorded_models, recorded_usage
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role, Usage
-from context_tui.session.jsontext import compact_json, loads, nested_deeper
+from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.limits import MAX_DEPTH
 from context_tui.session.session import Session
 
@@ -40,20 +39,10 @@ _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_token
 def write(session: Session, path: Path) -> Losses:
     """Write the session's context to the new file *path*; returns what could not be kept as it was."""
     writer = _Writer(session)
-    with path.open("xb") as file:
-        for record in writer.records():
-            file.write(_line(record))
+    write_lines(writer.records(), path)
+    if session.content.system():
+        writer.losses.note("the system prompt is left out; Claude Code adds its own")
     return writer.losses
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    """A record on its line; lone surrogates go back to their escapes."""
-    encoded = compact_json(record)
-    try:
-        encoded.decode()
-    except UnicodeDecodeError:
-        encoded = json.dumps(record, separators=(",", ":")).encode()
-    return encoded + b"\n"
 
 
 class _Writer:
@@ -65,7 +54,7 @@ class _Writer:
         self._uuids: set[str] = set()
         self._cwd = ""
         self._time = -1
-        self._usages = recorded_usage(session)
+        self._usages, self._models = recorded_usage(session), recorded_models(session)
 
     def records(self) -> Iterator[dict[str, Any]]:
         facts, order = self.session.facts, self.session.context_at().order
@@ -219,7 +208,7 @@ class _Writer:
         facts, blocks = self.session.facts, self.session.content.blocks(message)
         self._time = max(self._time, facts.time[message])
         if facts.role[message] == Role.ASSISTANT:
-            api = self._api(self._usages.get(message))
+            api = self._api(message)
             for part in [[block] for block in blocks] or [[]]:
                 yield self._chained(self._envelope("assistant") | {"message": {**api, "content": part}})
             return
@@ -230,13 +219,14 @@ class _Writer:
             if part or not (blocks or meta):
                 yield self._chained(self._envelope("user") | meta | {"message": {"role": "user", "content": part}})
 
-    def _api(self, usage: Usage | None) -> dict[str, Any]:
+    def _api(self, message: int) -> dict[str, Any]:
         """A reply without its content; usage is what was recorded, or 0 where the context is another one."""
+        usage = self._usages.get(message)
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
             "type": "message",
             "role": "assistant",
-            "model": self.session.facts.model or "unknown",
+            "model": self._models.get(message) or self.session.facts.model or "unknown",
             "stop_reason": None,
             "stop_sequence": None,
             "usage": dict.fromkeys(_USAGE, 0) if usage is None else _recorded(usage),

@@ -1,8 +1,10 @@
-"""SQLite databases that are only read: with their write-ahead log, and without a file appearing beside them.
+"""SQLite databases that are read, with their write-ahead log, and without a file appearing beside them.
 
 A plain read-only connection to a database in WAL mode leaves a ``-shm`` and a ``-wal`` behind where there were none.
 So it is made only where another program has them open; a log that was left or copied is read with its index in memory
 (exclusive mode in a VFS without locks), and a database without a log as the immutable file that it is.
+
+One that is to be changed is opened otherwise: :class:`HeldDatabase`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +74,7 @@ class Database:
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
                     raise ValueTooLarge(f"{self.path}: holds a value that is too large to read") from None
                 self._forget()
-                if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                if _is_busy(error):
                     raise DatabaseLocked(
                         f"{self.path}: is locked by another program; try again when that has finished writing"
                     ) from None
@@ -141,12 +144,112 @@ class Database:
         raise failure or sqlite3.OperationalError("it cannot be opened")
 
 
+class HeldDatabase(Database):
+    """A database to be changed, which nobody else has open; it is held until it is closed, in every journal mode.
+
+    A connection in WAL mode, even an idle one, keeps a shared lock on the file, so that the exclusive one is refused.
+    While this is open, nothing else in this process may open the file: closing it anywhere would give up the locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open and lock it.
+
+        Raises:
+            DatabaseLocked: another program has it open.
+            UnreadableSession: it cannot be opened for writing.
+        """
+        super().__init__(path)
+        try:
+            self._held = sqlite3.connect(
+                f"{Path(self._file).as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None
+            )
+            self._open.append(self._held)
+            self._held.text_factory = bytes
+            self._held.set_progress_handler(self._is_late, 100_000)
+            self._deadline = time.monotonic() + PATIENCE_S
+            for statement in ("PRAGMA trusted_schema = OFF", "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
+                self._held.execute(statement)
+            self._held.execute("COMMIT")  # the lock stays
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._forget()
+            if _is_busy(error):
+                raise DatabaseLocked(
+                    f"{path}: is in use by another program; quit that and try again; nothing was changed"
+                ) from None
+            raise UnreadableSession(f"{path}: cannot be opened for writing: {error}; nothing was changed") from None
+
+    def back_up(self, path: Path) -> None:
+        """Copy all of it, with what is in its write-ahead log, to the empty file *path*.
+
+        Raises:
+            OSError: that cannot be written.
+        """
+        try:
+            with closing(sqlite3.connect(path)) as copy:
+                self._deadline = float("inf")
+                self._held.backup(copy)
+        except sqlite3.Error as error:
+            raise OSError(str(error)) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, by the connection that it is made with: carried out at the end, undone by any exception.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._deadline = float("inf")
+        try:
+            self._held.execute("BEGIN EXCLUSIVE")
+            yield self._held
+            self._held.execute("COMMIT")
+        except BaseException as error:
+            self._forget()  # undoes what was not carried out
+            if isinstance(error, sqlite3.Error):
+                raise OSError(str(error)) from None
+            raise
+
+    def _connection(self) -> sqlite3.Connection:
+        if not self._open:
+            raise UnreadableSession(f"{self.path}: is closed")
+        return self._held
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is an SQLite database, by its first bytes."""
+    try:
+        with open_regular(path) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def columns_in(path: Path, *tables: str) -> list[frozenset[str]]:
+    """The columns of some tables of a database; nothing of each that is not there, or of what is no database.
+
+    Raises:
+        DatabaseLocked: it is a database: that it is in use says more than that nobody knows it.
+    """
+    with closing(Database(path)) as database:
+        try:
+            return [database.columns(table) for table in tables]
+        except DatabaseLocked:
+            raise
+        except UnreadableSession:
+            return [frozenset() for _ in tables]
+
+
 def checksum(row: Iterable[Any], before: int = 0) -> int:
     """The checksum of rows that end with *row*, from that of those *before* it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         before = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), before))
     return before
+
+
+def plain(value: Any) -> Any:
+    """A column's value, text that was written as bytes as text."""
+    return text(value) if isinstance(value, bytes) else value
 
 
 def text(value: Any) -> str:
@@ -165,6 +268,10 @@ def _ways(file: str) -> list[tuple[str, str]]:
         return [("&immutable=1", "")]
     alone = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
     return [("", ""), alone] if os.path.exists(file + "-shm") else [alone]
+
+
+def _is_busy(error: Exception) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _close(connections: list[sqlite3.Connection]) -> None:

@@ -5,26 +5,34 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.documents import (
+    MESSAGES,
     Broken,
     Element,
+    Lists,
     Run,
+    RunFinder,
     encoded,
     read_runs,
+    runs_in,
     shown,
     size_of,
     text_of,
     value_of,
 )
 from context_tui.formats.kit.files import file_stamp, open_regular, status_of
+from context_tui.formats.kit.heads import values_at
 from context_tui.formats.kit.limits import too_large
+from context_tui.formats.kit.line_scanner import Placing
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
+from context_tui.formats.kit.rereading import Rereading
 from context_tui.formats.kit.values import text_in, title_of
 from context_tui.losses import losses_in
 from context_tui.session.facts import RecordKind, Role
@@ -32,16 +40,23 @@ from context_tui.session.session import Session, SessionInfo
 
 
 class DocumentShape(Protocol):
-    """How a format understands a run. One is made for every pass over it."""
+    """How a format understands a run. One is made for every pass over it.
+
+    It may have ``lists``, the :class:`Lists` that its runs are found by, ``note``, a function of a run that says what a
+    user has to know before reading it, and ``title``, one of the text that was asked first, where that begins alike in
+    every session.
+    """
 
     def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take what stands beside the message list: model, window, system prompt, tools."""
 
     def tools(self, run: Run) -> list[dict[str, Any]]:
-        """The run's tool schemas, Anthropic-shaped."""
+        """The run's tool schemas, Anthropic-shaped; none in most files."""
+        return []
 
     def reply(self, run: Run) -> dict[str, Any] | None:
-        """The logged response as one more element of the list, with its ``usage``."""
+        """The logged response as one more element of the list, with its ``usage``; in most files each is in it."""
+        return None
 
     def part(self, value: Any, place: int) -> Part:
         """What the element at *place* says.
@@ -63,8 +78,9 @@ class DocumentContent:
         builder: MessageBuilder,
         now: Callable[[Run], bool],
     ) -> None:
-        self._elements, self.run, self._shape, self._part = elements, run, shape, part
-        self._builder, self._now = builder, now
+        self._elements, self.run, self._shape = elements, run, shape
+        self._builder, self.facts, self._now = builder, builder.facts, now
+        self._part, self._texts = part, Rereading(builder.facts)
 
     def unchanged(self) -> bool:
         """Whether the file still has the run as it was read; there may be more of it."""
@@ -72,14 +88,16 @@ class DocumentContent:
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every element that it was put together from."""
-        facts = self._builder.facts
-        places = [facts.record_place[row] for row in facts.records_of(message)]
-        parts = [self._part(value_of(self._elements[place]), place) for place in places]
-        return [dict(block) for part in parts for block in part.blocks]
+        places = self.facts.record_place
+        return self._texts.blocks(message, lambda row: self._part(self.value(row), places[row]))
+
+    def value(self, row: int) -> Any:
+        """The element of a record that could be read."""
+        return value_of(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
         """An element's own text."""
-        return shown(self._elements[self._builder.facts.record_place[record]])
+        return shown(self._elements[self.facts.record_place[record]])
 
     def system(self) -> str:
         """The system prompt, wherever the request had it."""
@@ -87,15 +105,35 @@ class DocumentContent:
 
     def tools(self) -> list[dict[str, Any]]:
         """Tool schemas, Anthropic-shaped."""
-        return self._shape.tools(self.run)
+        return self._builder.tools or self._shape.tools(self.run)
+
+
+Runs = Callable[[Path], list[Run]]
+"""How a format reads the message lists in a file: :func:`read_runs`, or one of its own."""
 
 
 class DocumentScanner:
-    """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be."""
+    """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be.
 
-    def __init__(self, path: Path, info: SessionInfo, shape: type[DocumentShape]) -> None:
+    ``runs`` finds the message lists, and ``others`` are files or folders that a session is told in as well, which the
+    shape and ``runs`` look at: where there are any, a change means reading all of it again; and so it does where
+    elements are understood by what stands behind them (``ahead``).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        info: SessionInfo,
+        shape: Callable[[], DocumentShape],
+        *,
+        runs: Runs | None = None,
+        others: Sequence[Path] = (),
+        ahead: bool = False,
+    ) -> None:
         self._path, self._info, self._new_shape = path, info, shape
-        self._stamp: tuple[int, int] | None = None
+        self._reads_on = not others and not ahead
+        self._read_runs, self.others = runs or runs_by(shape), tuple(others)
+        self._stamp: tuple[tuple[int, int] | None, ...] = ()
         self._load(self._read())
 
     @property
@@ -106,7 +144,7 @@ class DocumentScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        restarted = self._next == len(self._elements) and self._stamp != file_stamp(self._path) and self._reload()
+        restarted = self._next == len(self._elements) and self._stamp != self._stamp_now() and self._reload()
         before = 0 if restarted else len(self._builder.facts)
         while self._next < len(self._elements):
             self._take(self._next)
@@ -131,7 +169,10 @@ class DocumentScanner:
             self._builder.add_problem(place, size, where, what)
             return
         try:
-            part = self._part(value_of(element), place)
+            value = value_of(element)
+            part = self._part(value, place)
+            if self._placed:
+                part = self._placed(value, part)
         except ValueError as error:
             self._builder.add_problem(place, size, where, str(error))
         else:
@@ -152,13 +193,18 @@ class DocumentScanner:
         shape.begin(run, builder)
         return (builder.system, shape.tools(run)), builder.facts.model, shape.reply(run)
 
+    def _stamp_now(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(map(file_stamp, (self._path, *self.others)))
+
     def _read(self) -> Run:
-        self._stamp = file_stamp(self._path)
+        self._stamp = self._stamp_now()
         return self._run_now()
 
     def _run_now(self) -> Run:
-        runs = read_runs(self._path)
+        runs = self._read_runs(self._path)
         number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
+        if number < 0 and len(runs) == 1:  # the id names the file among others
+            number = 0
         if not 0 <= number < len(runs):
             raise UnreadableSession(f"{self._path}: unknown session {self._info.id!r}")
         return runs[number]
@@ -166,6 +212,7 @@ class DocumentScanner:
     def _load(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
         self._part = checking(self._shape.part)
+        self._placed = self._shape.placed if isinstance(self._shape, Placing) else None
         self._elements, self._next = _with_reply(run, self._shape), 0
         self._shape.begin(run, self._builder)
 
@@ -176,7 +223,7 @@ class DocumentScanner:
         except UnreadableSession:  # caught in the middle of being written: what was read still stands
             return False
         elements = _with_reply(run, self._shape)
-        if [*map(text_of, elements[: self._next])] == [*map(text_of, self._elements)]:
+        if self._reads_on and [*map(text_of, elements[: self._next])] == [*map(text_of, self._elements)]:
             self._run, self._elements = run, elements
             return False
         self._load(run)
@@ -198,22 +245,45 @@ def _with_reply(run: Run, shape: DocumentShape) -> list[Element]:
     return [*run.elements, reply]
 
 
-def documents_in(path: Path, name: str, shape: type[DocumentShape]) -> list[SessionInfo]:
+def lists_of(shape: Callable[[], DocumentShape]) -> Lists:
+    """What the runs of a format are found by."""
+    return cast(Lists, getattr(shape, "lists", MESSAGES))
+
+
+def runs_by(shape: Callable[[], DocumentShape]) -> Runs:
+    """How the message lists of a format are read that has no way of its own."""
+    return lambda path: read_runs(path, partial(runs_in, lists=lists_of(shape)))
+
+
+def _note_of(shape: Callable[[], DocumentShape], run: Run) -> str:
+    note = getattr(shape, "note", None)
+    return str(note(run)) if note else ""
+
+
+def documents_in(
+    path: Path, name: str, shape: Callable[[], DocumentShape], *, runs: Runs | None = None
+) -> list[SessionInfo]:
     """The sessions of a document: its runs, by number, titled with what was said first."""
-    runs = read_runs(path)
+    found = (runs or runs_by(shape))(path)
     status = status_of(path)
     return [
         SessionInfo(
             str(path),
             name,
-            "" if len(runs) == 1 else str(number),
-            _title(run, shape()),
+            "" if len(found) == 1 else str(number),
+            title_of_run(run, shape()),
             time=status.st_mtime,
-            bytes=status.st_size if len(runs) == 1 else sum(map(size_of, run.elements)),
-            note=run.note,
+            bytes=status.st_size if len(found) == 1 else sum(map(size_of, run.elements)),
+            note=run.note or _note_of(shape, run),
         )
-        for number, run in enumerate(runs)
+        for number, run in enumerate(found)
     ]
+
+
+def title_in_head(path: Path, shape: DocumentShape, find: RunFinder = runs_in) -> str:
+    """What the first session of a document is about, from its head; empty where that does not tell."""
+    runs = find(values_at(path))
+    return title_of_run(runs[0], shape) if runs else ""
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
@@ -234,13 +304,14 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
     return losses_in(Counter({"records left out that are no JSON": broken} if broken else {}))
 
 
-def _title(run: Run, shape: DocumentShape) -> str:
-    understood = checking(shape.part)
+def title_of_run(run: Run, shape: DocumentShape) -> str:
+    """What was said first in a run that nobody put in; empty where its first elements do not tell."""
+    understood, titled = checking(shape.part), getattr(shape, "title", title_of)
     for place, element in enumerate(run.elements[:10]):
         try:
             part = understood(value_of(element), place)
         except ValueError:
             continue
-        if part.role == Role.USER and not part.results and (title := title_of(text_in(part.blocks))):
-            return title
+        if part.role == Role.USER and not (part.results or part.injected) and (said := titled(text_in(part.blocks))):
+            return str(said)
     return ""

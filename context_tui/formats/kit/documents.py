@@ -7,6 +7,7 @@ them), so that memory stays near the file's size. Only what strict JSON refuses 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import open_regular, unreadable
+from context_tui.formats.kit.files import whole_file
 from context_tui.formats.kit.heads import first_values, whole_part
 from context_tui.formats.kit.limits import beginning, too_large
 from context_tui.formats.kit.values import recorded_tokens
-from context_tui.session.jsontext import BOM, compact_json, loads, loads_all, nested_deeper
+from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
 from context_tui.session.sizes import tokens_of_bytes
 
 Element = Any
@@ -28,6 +29,39 @@ MESSAGE_KEYS = ("raw_messages", "messages", "traj")
 """Members that hold the message list. Of several (a log may keep a converted list beside the runtime's own) the one
 that fits the recorded usage wins; without usage the earlier."""
 
+
+@dataclass(frozen=True)
+class Lists:
+    """What a format calls its lists of messages (``keys``), and what tells one of its elements.
+
+    An element has one of ``members`` and none of ``never``. ``texts`` says that a text may stand for a list, as the
+    content of its only element.
+    """
+
+    keys: tuple[str, ...] = MESSAGE_KEYS
+    members: tuple[str, ...] = ("role",)
+    never: tuple[str, ...] = MESSAGE_KEYS
+    texts: bool = False
+
+    def is_element(self, element: Element) -> bool:
+        """Whether this could be a message, and not a run."""
+        found = members_of(element)
+        if found is None or any(each in found for each in self.never):
+            return False
+        return any(each in found for each in self.members)
+
+    def of(self, members: dict[str, Element]) -> dict[str, list[Element]]:
+        """The message lists among some members, by their names; they may be empty."""
+        return {key: listed for key in self.keys if (listed := self._listed(members.get(key))) is not None}
+
+    def _listed(self, element: Element) -> list[Element] | None:
+        listed = items_of(element)
+        if listed is None and self.texts and isinstance(text := _text(element), str):
+            return [{"role": "user", "content": text}]
+        return listed if listed is not None and (not listed or any(map(self.is_element, listed[:FIRST]))) else None
+
+
+MESSAGES = Lists()
 FIRST = 10  # one of so many elements has to be a message, or the list is something else
 WRAPPERS = ("request", "body")
 
@@ -62,6 +96,10 @@ class Run:
             return value_of(self.members.get(name))
         except ValueError:
             return None
+
+
+RunFinder = Callable[[list[Element]], list[Run]]
+"""How a format finds the message lists in the values of a file: one document, or those on its lines."""
 
 
 def value_of(element: Element) -> Any:
@@ -139,22 +177,18 @@ def _bytes_of(element: Element) -> bytes:
         return json.dumps(element, separators=(",", ":")).encode()
 
 
-def read_runs(path: Path) -> list[Run]:
-    """The message lists in a file, in its order.
+def read_runs(path: Path, find: RunFinder | None = None) -> list[Run]:
+    """The message lists in a file, in its order, as *find* tells them from its values (default: :func:`runs_in`).
 
     Raises:
         UnreadableSession: it cannot be read, or there is none in it.
     """
-    try:
-        with open_regular(path) as file:
-            data = file.read().removeprefix(BOM)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    data = whole_file(path)
     try:
         values, torn = _values(data)
     except ValueError as error:
         raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
-    runs = runs_in(values)
+    runs = (find or runs_in)(values)
     if not runs:
         raise UnreadableSession(f"{path}: holds no list of messages")
     if torn is not None:
@@ -165,9 +199,9 @@ def read_runs(path: Path) -> list[Run]:
     return runs
 
 
-def preview(head: bytes) -> Run | None:
+def preview(head: bytes, lists: Lists = MESSAGES) -> Run | None:
     """The first message list in the head of a file, as far as the head goes."""
-    return next(iter(runs_in(first_values(head))), None)
+    return next(iter(runs_in(first_values(head), lists)), None)
 
 
 def _values(data: bytes) -> tuple[list[Element], str | None]:
@@ -206,16 +240,16 @@ def _values(data: bytes) -> tuple[list[Element], str | None]:
     return values, None
 
 
-def runs_in(values: list[Element]) -> list[Run]:
+def runs_in(values: list[Element], lists: Lists = MESSAGES) -> list[Run]:
     """The message lists in some JSON values. What is none is an unreadable record of the one before it."""
     if len(values) == 1 and (listed := items_of(values[0])) is not None:
         values = listed
-    if any(map(_is_message, values[:FIRST])):
+    if any(map(lists.is_element, values[:FIRST])):
         return [Run({}, values)]
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
-        if run := _run(value):
+        if run := _run(value, lists):
             runs.append(run)
         else:
             stray = value if isinstance(value, Broken) else Broken("holds no list of messages", text_of(value))
@@ -225,31 +259,29 @@ def runs_in(values: list[Element]) -> list[Run]:
     return runs
 
 
-def _is_message(element: Element) -> bool:
-    members = members_of(element)
-    return members is not None and "role" in members and not any(key in members for key in MESSAGE_KEYS)
-
-
-def _run(element: Element) -> Run | None:
+def _run(element: Element, lists: Lists) -> Run | None:
     """The message list of a request, wrapped up or not, or of a list that stands for one."""
     if (listed := items_of(element)) is not None:
-        return Run({}, listed) if any(map(_is_message, listed[:FIRST])) else None
+        return Run({}, listed) if any(map(lists.is_element, listed[:FIRST])) else None
     members = members_of(element)
     for _ in range(len(WRAPPERS) + 1):
         if members is None:
             return None
-        lists = {key: listed for key in MESSAGE_KEYS if (listed := _message_list(members.get(key))) is not None}
-        if lists:
-            key, note = _sent(lists, members) if len(lists) > 1 else (next(iter(lists)), "")
-            return Run({name: value for name, value in members.items() if name != key}, lists[key], note, key)
+        if found := lists.of(members):
+            key, note = _sent(found, members) if len(found) > 1 else (next(iter(found)), "")
+            return Run({name: value for name, value in members.items() if name != key}, found[key], note, key)
         members = _unwrapped(members)
     return None
 
 
-def _message_list(element: Element) -> list[Element] | None:
-    """The elements of a list of messages, which may be empty; None when it is none."""
-    listed = items_of(element)
-    return listed if listed is not None and (not listed or any(map(_is_message, listed[:FIRST]))) else None
+def _text(element: Element) -> Any:
+    """The value of an element that is a text; None of others."""
+    if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
+        try:
+            return value_of(element)
+        except ValueError:
+            return None
+    return element if isinstance(element, str) else None
 
 
 def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
@@ -289,8 +321,8 @@ def _unwrapped(members: dict[str, Element]) -> dict[str, Element] | None:
         return None
     inner = members[key]
     try:
-        if isinstance(inner, str) or (isinstance(inner, msgspec.Raw) and bytes(memoryview(inner)[:1]) == b'"'):
-            inner = loads(value_of(inner))
+        if (text := _text(inner)) is not None:
+            inner = loads(text)
     except (ValueError, TypeError):
         return None
     wrapped = members_of(inner)

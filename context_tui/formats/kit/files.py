@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from context_tui.errors import UnreadableSession
+from context_tui.session.jsontext import BOM
+
+
+class Changed(UnreadableSession):
+    """What was read of a file is not what stands there now: it has become shorter, or is another file."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -29,6 +34,19 @@ def open_regular(path: str | Path) -> BinaryIO:
         return open(handle, "rb")  # whoever asked closes it
     os.close(handle)
     raise UnreadableSession(f"{path}: is not a regular file; copy its content to one")
+
+
+def whole_file(path: str | Path) -> bytes:
+    """All bytes of a regular file, without a byte order mark.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    try:
+        with open_regular(path) as file:
+            return file.read().removeprefix(BOM)
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def unreadable(path: str | Path, error: Exception) -> UnreadableSession:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import HEAD_BYTES
+from context_tui.formats.kit.files import open_regular
 from context_tui.session.jsontext import BOM, loads, loads_all
 
 FIRST_LINES = 50
@@ -54,6 +58,20 @@ def _cut_value(data: bytes) -> Any:
         except ValueError:
             continue
     raise ValueError("not JSON")
+
+
+def values_at(path: Path) -> list[Any]:
+    """The first JSON values of a file (:func:`first_values`); none where it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return first_values(file.read(HEAD_BYTES))
+    except (OSError, UnreadableSession):
+        return []
+
+
+def head_values(path: Path) -> list[dict[str, Any]]:
+    """The first objects of a file; none where it cannot be read."""
+    return [value for value in values_at(path) if isinstance(value, dict)]
 
 
 @lru_cache(maxsize=2)

@@ -6,6 +6,8 @@ LARGEST = 256 << 20
 """Bytes of the largest record that is read. A request holds 32 MB at most."""
 MOST_RAW = 1 << 20
 """Bytes of a record that are shown as they are."""
+TOO_LARGE = "too large to read"
+"""What is wrong with a record whose size is not known."""
 
 
 def too_large(length: int) -> str:

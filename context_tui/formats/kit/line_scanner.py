@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
+from context_tui.formats.kit.branches import LiveBranch
 from context_tui.formats.kit.files import status_of
+from context_tui.formats.kit.limits import beginning
 from context_tui.formats.kit.lines import LineFile, LineReader
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
-from context_tui.session.facts import RecordKind
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.formats.kit.rereading import Rereading
+from context_tui.session.facts import Facts, RecordKind
+from context_tui.session.jsontext import compact_json, loads, nested_deeper
 from context_tui.session.session import Session, SessionInfo
 
 Record = dict[str, Any]
+ELSEWHERE = (1 << 64) - 1
+"""The place of a record that stands before those of a file, in another one."""
 
 
 class LineShape(Protocol):
@@ -30,46 +36,83 @@ class LineShape(Protocol):
         """
 
 
+@runtime_checkable
+class Placing(Protocol):
+    """A shape of records that also say something by where they stand, among those before them."""
+
+    def placed(self, record: Any, part: Part) -> Part:
+        """What a record says in its place. It is asked once for each, in their order, and changes no blocks."""
+
+
 class LinesContent:
     """Full text of a session, read from the lines of its file when it is asked for."""
 
-    def __init__(self, file: LineFile, part: Callable[[Record], Part], builder: MessageBuilder) -> None:
-        self.file, self._part, self._builder = file, part, builder
+    def __init__(
+        self,
+        file: LineFile,
+        part: Callable[[Record], Part],
+        facts: Facts,
+        builder: MessageBuilder,
+        first: Record | None = None,
+    ) -> None:
+        self.file, self.facts, self.first = file, facts, first
+        self._system, self._tools = builder.system, builder.tools
+        self._part, self._texts = part, Rereading(facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
-        rows = self._builder.facts.records_of(message)
-        return [block for row in rows for block in self._part(parse_object(self._line(row))).blocks]
+        return self._texts.blocks(message, lambda row: self._part(self.record(row)))
 
     def raw(self, record: int) -> str:
-        """A record's own text."""
-        facts = self._builder.facts
-        return self.file.shown(facts.record_place[record], facts.record_length[record])
+        """A record's own text, or the beginning of a long one."""
+        if self.facts.record_place[record] == ELSEWHERE:
+            data = compact_json(self.first)
+            return beginning(data, len(data))
+        return self.file.shown(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
         """The system prompt, where a record held it."""
-        return self._builder.system
+        return self._system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Nothing: records of a conversation do not hold tool schemas."""
-        return []
+        """Tool schemas, where a record held them."""
+        return self._tools
 
     def unchanged(self) -> bool:
         """Whether the file still begins with what was read."""
         return self.file.unchanged()
 
-    def _line(self, record: int) -> bytes:
-        facts = self._builder.facts
-        return self.file.read(facts.record_place[record], facts.record_length[record])
+    def record(self, row: int) -> Record:
+        """A record that could be read, as it stands in the file."""
+        if self.first is not None and self.facts.record_place[row] == ELSEWHERE:
+            return self.first
+        return parse_object(self.file.read(self.facts.record_place[row], self.facts.record_length[row]))
 
 
 class LineScanner:
-    """A resumable scan of the only session in a file; as the file grows, what is new is read."""
+    """A resumable scan of the only session in a file; as the file grows, what is new is read.
 
-    def __init__(self, path: Path, info: SessionInfo, shape: Callable[[], LineShape]) -> None:
-        self._file, self._info, self._part = LineFile(path), info, checking(shape().part)
+    ``input_includes_cache`` says how the provider reports input tokens to the runtime whose file it is. ``first`` is a
+    record that stands before those of the file, in another one.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        info: SessionInfo,
+        shape: Callable[[], LineShape],
+        *,
+        input_includes_cache: bool = False,
+        first: Record | None = None,
+    ) -> None:
+        self._file, self._info, self._first, own = LineFile(path), info, first, shape()
+        self._part, self._placed = checking(own.part), own.placed if isinstance(own, Placing) else None
         self._builder = MessageBuilder()
+        self._builder.facts.input_includes_cache = input_includes_cache
         self._reader = LineReader(self._file, self._builder.facts, parse_object)
+        self._live = LiveBranch(self._builder.facts, self._builder, info)
+        if first is not None:
+            self._take(first, ELSEWHERE, 0)
 
     @property
     def progress(self) -> float:
@@ -83,16 +126,21 @@ class LineScanner:
         end = self._reader.advance(self._take, deadline)
         if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
-        return Advance(len(facts) - before, self._builder.first_changed(before), end)
+        changed = self._live.first_changed(self._builder.first_changed(before))
+        return Advance(len(facts) - before, changed, end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        facts = self._builder.facts
-        return Session(facts, LinesContent(self._file, self._part, self._builder), self._info, len(facts))
+        facts = self._live.facts()
+        return Session(
+            facts, LinesContent(self._file, self._part, facts, self._builder, self._first), self._info, len(facts)
+        )
 
     def _take(self, record: Record, place: int, length: int) -> None:
         try:
             part = self._part(record)
+            if self._placed:
+                part = self._placed(record, part)
         except ValueError as error:
             self._reader.problem(place, length, str(error))
         else:
@@ -111,6 +159,28 @@ def parse_object(line: bytes) -> Record:
     if nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
+
+
+def is_all_lines(session: Session) -> bool:
+    """Whether a session is the main one of a file of lines, and of that alone."""
+    content = session.content
+    return isinstance(content, LinesContent) and not session.info.id and content.first is None
+
+
+def copy_lines(session: Session, path: Path) -> list[str] | None:
+    """Write the lines of the file that *session* is all of, as far as they were read, byte for byte.
+
+    Returns:
+        What stays behind, in words; None for a session for which :func:`is_all_lines` does not hold.
+    """
+    content = session.content
+    if not isinstance(content, LinesContent) or not is_all_lines(session):
+        return None
+    places, lengths = content.facts.record_place, content.facts.record_length
+    with path.open("xb") as out:
+        content.file.copy(max(map(sum, zip(places, lengths, strict=True)), default=0), out)
+        left = os.stat(content.file.descriptor).st_size - out.tell()
+    return [f"not in the copy: {left:,} bytes at the end of the file that were not read"] if left else []
 
 
 def only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:

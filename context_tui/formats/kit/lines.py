@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.kit import limits
-from context_tui.formats.kit.files import open_regular, unreadable
+from context_tui.formats.kit.files import Changed, open_regular, unreadable
 from context_tui.session.facts import Facts, Problem, RecordKind
 from context_tui.session.jsontext import value_ranges
 
@@ -26,6 +26,12 @@ stopped.
 """
 LARGEST_HERE = 64 << 20
 """Bytes of the largest record that is tried in this process where another one that was given it could not decode it."""
+
+SEARCHED = 32 << 20
+"""Bytes at the start of a file that are searched for what only a few of its lines hold."""
+
+TAIL = 256
+"""Bytes before where reading went on that are looked at again when a file has grown: it may have been written anew."""
 
 R = TypeVar("R")
 Take = Callable[[R, int, int], Iterator[bool] | None]
@@ -49,6 +55,7 @@ class LineFile:
         self.size = 0
         self.data: mmap.mmap | bytes = b""
         self._read = self._checksum = 0  # how much has been read for good, and its checksum
+        self._end = b""  # the last bytes of that
         self._file = open_regular(path)
         self._close = weakref.finalize(self, self._file.close)
         try:
@@ -65,14 +72,26 @@ class LineFile:
         """Take in what has been appended since.
 
         Raises:
-            UnreadableSession: the file has become shorter, so that what was read is no longer there.
+            Changed: the file has become shorter, was written anew, or another one has taken its place.
         """
-        size = os.fstat(self._file.fileno()).st_size
+        status = os.fstat(self._file.fileno())
+        size = status.st_size
         if size < self.size:
             raise self._shorter()
+        if self._is_replaced(status):
+            raise Changed(f"{self.path}: another file has taken its place; open it again")
         if size != self.size:
+            if self._end and os.pread(self._file.fileno(), len(self._end), self._read - len(self._end)) != self._end:
+                raise Changed(f"{self.path}: was written anew since it was read; open it again")
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
+
+    def _is_replaced(self, status: os.stat_result) -> bool:
+        """Whether another file stands at the path; where none does, this one can still be read."""
+        try:
+            return not os.path.samestat(os.stat(self.path), status)
+        except OSError:
+            return False
 
     def shown(self, start: int, length: int) -> str:
         """The text of a line, or the beginning of a long one."""
@@ -82,7 +101,7 @@ class LineFile:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
 
         Raises:
-            UnreadableSession: they are no longer there.
+            Changed: they are no longer there.
         """
         found = os.pread(self._file.fileno(), length, start)
         if len(found) < length:
@@ -93,7 +112,7 @@ class LineFile:
         """Append what was read up to *end* to another file, with the blank space behind it.
 
         Raises:
-            UnreadableSession: it is no longer there.
+            Changed: it is no longer there.
         """
         for start in range(0, end, STEP):
             out.write(self.read(start, min(STEP, end - start)))
@@ -108,6 +127,7 @@ class LineFile:
         if end > self._read:
             with memoryview(self.data) as data:
                 self._checksum = zlib.crc32(data[self._read : end], self._checksum)
+                self._end = bytes(data[max(end - TAIL, 0) : end])
             self._read = end
 
     def unchanged(self) -> bool:
@@ -126,14 +146,40 @@ class LineFile:
             raise unreadable(self.path, error) from None
         return not left and checksum == self._checksum
 
-    def _shorter(self) -> UnreadableSession:
-        return UnreadableSession(f"{self.path}: is shorter than when it was read; open it again")
+    def _shorter(self) -> Changed:
+        return Changed(f"{self.path}: is shorter than when it was read; open it again")
 
     def close(self) -> None:
         """Give the file back; reading it afterwards is an error."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
         self._close()
+
+
+def lines_with(file: LineFile, pattern: re.Pattern[bytes], known: Container[bytes] = ()) -> Iterator[bytes]:
+    """The lines at the start of a file in which a pattern is found, each once; none of more than ``STEP`` bytes.
+
+    Args:
+        file: of which ``SEARCHED`` bytes are searched.
+        pattern: what a line holds.
+        known: what the first group of the pattern may be without that the line is given; it may grow meanwhile.
+    """
+    data, at = file.data, 0
+    while found := pattern.search(data, at, SEARCHED):
+        if found.lastindex and found[1] in known:
+            at = found.end()
+            continue
+        start = data.rfind(b"\n", 0, found.start()) + 1
+        end = data.find(b"\n", found.end(), start + STEP + 1)
+        if end < 0 and file.size - start <= STEP:
+            end = file.size
+        if end >= 0:
+            yield data[start:end]
+        else:
+            end = data.find(b"\n", found.end(), SEARCHED)
+        if end < 0:
+            return
+        at = end + 1
 
 
 class LineReader(Generic[R]):
@@ -178,7 +224,7 @@ class LineReader(Generic[R]):
             take_large: takes lines of more than ``STEP`` bytes, where there is a deadline, so that somebody waits.
 
         Raises:
-            UnreadableSession: the file has become shorter.
+            Changed: the file is no longer what was read.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:

@@ -11,13 +11,12 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit import limits
 from context_tui.formats.kit.databases import Database, ValueTooLarge, checksum
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
+from context_tui.formats.kit.rereading import Rereading
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH, BATCH_BYTES = 64, 1 << 20
 """Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
-TOO_LARGE = "too large to read"
-"""What is wrong with a row whose size is not known."""
 
 
 class RowLike(Protocol):
@@ -137,6 +136,18 @@ class Rows(Generic[R]):
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
 
+    def rest(self) -> Iterator[R | TooLarge]:
+        """The rows behind those that were read, to the end; each is remembered as it is given."""
+        while batch := self.behind(self.last):
+            for row in batch:
+                self.note(row)
+                yield row
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """What was read: how many rows, the last one's id, and their checksum."""
+        return self.read, self.last, self._checksum
+
     def unchanged(self) -> bool:
         """Whether the rows that were read are still there, the same and without others between them."""
         now = Rows(self.database, self._shape, self.session)
@@ -144,14 +155,15 @@ class Rows(Generic[R]):
             for row in batch:
                 if now.last < self.last:
                     now.note(row)
-        return (now.read, now.last, now._checksum) == (self.read, self.last, self._checksum)
+        return now.state == self.state
 
 
 class RowContent(Generic[R]):
     """Full text of a session from the database."""
 
     def __init__(self, shape: RowShape[R], part: Callable[[R], Part], builder: MessageBuilder, rows: Rows[R]) -> None:
-        self._shape, self._part, self._builder, self.rows = shape, part, builder, rows
+        self._shape, self._builder, self.rows = shape, builder, rows
+        self._part, self._texts = part, Rereading(builder.facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from its rows as they are now.
@@ -159,15 +171,14 @@ class RowContent(Generic[R]):
         Raises:
             UnreadableSession: rows are no longer there.
         """
-        parts = [self._part(self._row(record)) for record in self._builder.facts.records_of(message)]
-        return [block for part in parts for block in part.blocks]
+        return self._texts.blocks(message, lambda record: self._part(self._row(record)))
 
     def raw(self, record: int) -> str:
         """A row's texts, or the beginning of long ones; of what is too large only that it is."""
         try:
             data = self._shape.text(self._row(record)).encode("utf-8", "replace")
         except ValueTooLarge:
-            return f"[{TOO_LARGE}]"
+            return f"[{limits.TOO_LARGE}]"
         return limits.beginning(data, len(data))
 
     def system(self) -> str:
@@ -175,8 +186,8 @@ class RowContent(Generic[R]):
         return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Nothing: rows of a conversation do not hold tool schemas."""
-        return []
+        """Tool schemas, where a row held them."""
+        return self._builder.tools
 
     def unchanged(self) -> bool:
         """Whether the rows that were read are still what they were."""
@@ -249,7 +260,7 @@ class RowScanner(Generic[R]):
         self._rows.note(row)
         where = f"row {row.id}"
         if isinstance(row, TooLarge) or limits.too_large(row.size):
-            self._builder.add_problem(row.id, row.size, where, limits.too_large(row.size) or TOO_LARGE)
+            self._builder.add_problem(row.id, row.size, where, limits.too_large(row.size) or limits.TOO_LARGE)
             return True
         part = self._part(row)
         message = self._builder.add(part, row.id, row.size, where)

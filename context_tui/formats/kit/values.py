@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,7 @@ from context_tui.session.jsontext import compact_text
 from context_tui.session.limits import LATEST_MS, MOST_TOKENS, short
 
 TITLE_LENGTH = 80
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 Block = dict[str, Any]
 _TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
 """Per type of block, the members that are text or nothing."""
@@ -88,9 +90,10 @@ def title_of(text: str) -> str:
     return short(line, TITLE_LENGTH)
 
 
-def text_in(blocks: list[dict[str, Any]]) -> str:
-    """The text of blocks, without anything else in them."""
-    return "\n\n".join(str(block.get("text") or "") for block in blocks if block.get("type") == "text")
+def text_in(blocks: Sequence[Any]) -> str:
+    """The text of blocks, without anything else in them, or among them."""
+    texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
+    return "\n\n".join(str(block.get("text") or "") for block in texts)
 
 
 def as_blocks(content: Any) -> list[Block]:
@@ -98,6 +101,13 @@ def as_blocks(content: Any) -> list[Block]:
     if content is None:
         return []
     return [block_of(item) for item in (content if isinstance(content, list) else [content])]
+
+
+def image_of(url: str) -> Block:
+    """An image block from the address of an image, which may hold the image itself."""
+    if data := _DATA_URL.fullmatch(url):
+        return {"type": "image", "source": {"type": "base64", "media_type": data[1], "data": data[2]}}
+    return {"type": "image", "source": {"type": "url", "url": url}}
 
 
 def block_of(value: Any) -> Block:

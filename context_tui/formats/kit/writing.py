@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,40 @@ from context_tui.formats.kit.values import as_id
 from context_tui.losses import Losses
 from context_tui.session.bodies import body_text, is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
+from context_tui.session.limits import LATEST_MS
 from context_tui.session.session import Session
 
 
-def write_json(value: Any, path: Path) -> None:
-    """Write *value* to *path* as compact JSON in UTF-8; what UTF-8 cannot hold is escaped."""
+def json_line(value: Any) -> bytes:
+    """A value as compact JSON in UTF-8 with the end of a line; what UTF-8 cannot hold is escaped."""
     try:
         data = msgspec.json.encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
         data = json.dumps(value, separators=(",", ":"), default=str).encode()
-    path.write_bytes(data + b"\n")
+    return data + b"\n"
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write *value* to *path*, as :func:`json_line` has it."""
+    path.write_bytes(json_line(value))
+
+
+def write_lines(records: Iterable[Any], path: Path) -> None:
+    """Write values to the new file *path*, each on a line."""
+    with path.open("xb") as file:
+        file.writelines(map(json_line, records))
 
 
 def tools_of(value: Any) -> list[dict[str, Any]]:
     """The objects in a list of tool schemas; their names are text."""
     tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [tool if isinstance(tool.get("name", ""), str) else {**tool, "name": as_id(tool["name"])} for tool in tools]
+
+
+def iso_time(time: int) -> str:
+    """Epoch milliseconds as programs in JavaScript write them; now where it is unknown (-1)."""
+    when = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= LATEST_MS else datetime.now(UTC)
+    return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03}Z"
 
 
 def tell_injected(session: Session, losses: Losses) -> None:

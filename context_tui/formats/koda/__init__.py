@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.databases import MAGIC, Database, DatabaseLocked, text
+from context_tui.formats.base import Check, Claim, Format, Found, Scanner
+from context_tui.formats.kit.databases import MAGIC, Database, columns_in, text
+from context_tui.formats.kit.places import ALL, home_folder
 from context_tui.formats.kit.row_scanner import RowScanner
 from context_tui.formats.kit.values import epoch_ms, title_of
+from context_tui.formats.koda.in_place import clear_rows
 from context_tui.formats.koda.shape import KodaShape
 from context_tui.formats.koda.tables import copy_rows
 from context_tui.formats.koda.write import write_database
@@ -26,33 +31,23 @@ class KodaFormat(Format):
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
+    in_place: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""
         if not head.startswith(MAGIC):
             return None
-        database = Database(path)
-        try:
-            columns, others = database.columns("messages"), database.tables()
-        except DatabaseLocked:  # it is a database: that it is in use says more than that nobody knows it
-            raise
-        except UnreadableSession:
-            return None
-        finally:
-            database.close()
+        columns, metadata = columns_in(path, "messages", "session_metadata")
         if not {"id", "session_id", "role", "content", "tool_calls", "tool_call_id"} <= columns:
             return None
-        sure = "compacted_at" in columns or "session_metadata" in others
+        sure = "compacted_at" in columns or metadata
         return Claim(99 if sure else 80, "koda's tables")
 
     def sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions that have messages, in the order in which they began; always by their own ids."""
-        database = Database(path)
-        try:
+        with closing(Database(path)) as database:
             return _sessions(database)
-        finally:
-            database.close()
 
     def scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
@@ -61,6 +56,12 @@ class KodaFormat(Format):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return scanner
 
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """The database, where its code and where its documentation have it."""
+        folder = Path(environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config") / "koda"
+        places = (folder / "db" / "koda.db", folder / "koda.db")
+        return [Found(path, ALL, False) for path in places if os.path.isfile(path)]
+
     def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""
         return write_database(session, path)
@@ -68,6 +69,10 @@ class KodaFormat(Format):
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write a new database with the rows as they are, and what the other tables of sessions hold of this one."""
         return copy_rows(session, path)
+
+    def change(self, session: Session, texts: Mapping[int, str], check: Check) -> Path:
+        """Clear results in their rows, by the UPDATE that is koda's microcompaction."""
+        return clear_rows(session, texts, check)
 
 
 def _sessions(database: Database) -> list[SessionInfo]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from context_tui.formats.kit.arguments import RAW, input_of
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
-from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.usage import openai_usage
+from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, image_of, usage_or_note
 from context_tui.formats.kit.writing import tools_of
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
 from context_tui.session.limits import short
 
@@ -18,31 +18,9 @@ ROLES = {
     **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},
     **{"tool": Role.USER, "function": Role.USER},
 }
+RESULT = "EXECUTION RESULT of ["
+"""How OpenHands begins the result of a call as text, for models that call no functions: typed by nobody."""
 TEXT_PARTS = ("text", "input_text", "output_text")
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
-
-
-def usage_of(value: Any) -> Usage | None:
-    """Recorded usage; cached tokens are part of ``prompt_tokens``, unless there are more of them (older proxies).
-
-    Raises:
-        ValueError: a size is none; the message names it.
-    """
-    if not isinstance(value, dict) or not ("prompt_tokens" in value or "completion_tokens" in value):
-        return None
-    details = value.get("prompt_tokens_details")
-    cached = max(
-        _size(details, "cached_tokens") if isinstance(details, dict) else 0,
-        _size(value, "cache_read_input_tokens"),
-        _size(value, "prompt_cache_hit_tokens"),
-    )
-    written, prompt = _size(value, "cache_creation_input_tokens"), _size(value, "prompt_tokens")
-    fresh = prompt - cached - written if cached + written <= prompt else prompt
-    return Usage(fresh, cached, written, 0, _size(value, "completion_tokens"))
-
-
-def _size(members: dict[str, Any], name: str) -> int:
-    return recorded_tokens(members.get(name), name)
 
 
 def reply_in(run: Run) -> dict[str, Any] | None:
@@ -62,9 +40,7 @@ class OpenAIShape:
     """Chat Completions requests: tool messages become one user message, tool calls blocks of the assistant's."""
 
     def __init__(self) -> None:
-        self._newest = -1
-        self._function = ""
-        self._answered: dict[int, str] = {}  # element of role function -> the call it answers
+        self._functions = FunctionCalls()
 
     def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, the window and the size of the tools."""
@@ -78,16 +54,7 @@ class OpenAIShape:
 
     def tools(self, run: Run) -> list[dict[str, Any]]:
         """Function schemas, Anthropic-shaped."""
-        tools = tools_of(run.get("tools") or run.get("functions"))
-        functions = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in tools]
-        return [
-            {
-                "name": as_id(function.get("name")),
-                **({"description": function["description"]} if "description" in function else {}),
-                "input_schema": function.get("parameters") or {"type": "object"},
-            }
-            for function in functions
-        ]
+        return schemas_of(run.get("tools") or run.get("functions"))
 
     def reply(self, run: Run) -> dict[str, Any] | None:
         """The logged response as a message."""
@@ -101,16 +68,17 @@ class OpenAIShape:
         if not isinstance(role, str) or role not in ROLES:
             raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
-        (usage, unread), time = usage_or_note(usage_of, value.get("usage")), epoch_ms(stamp)
+        (usage, unread), time = usage_or_note(openai_usage, value.get("usage")), epoch_ms(stamp)
         if role in ("tool", "function"):
-            call_id = self._answer(place) if role == "function" else as_id(value.get("tool_call_id"))
+            call_id = self._functions.answered(place) if role == "function" else as_id(value.get("tool_call_id"))
             block = {"type": "tool_result", "tool_use_id": call_id, "content": _body(value.get("content"))}
             return Part(Role.USER, [block], results=True, time=time)
-        blocks = [_block(part) for part in as_blocks(value.get("content"))]
+        blocks = [content_block(part) for part in as_blocks(value.get("content"))]
         if role == "assistant":
             blocks, notes = self._spoken(value, blocks, place)
             return Part(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
-        return Part(ROLES[role], blocks, time=time)
+        text = blocks[0].get("text") if blocks else None
+        return Part(ROLES[role], blocks, time=time, injected=isinstance(text, str) and text.startswith(RESULT))
 
     def _spoken(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
@@ -120,31 +88,58 @@ class OpenAIShape:
         given = value.get("tool_calls")
         for call in given if isinstance(given, list) else []:
             if isinstance(call, dict):
-                calls.append(_call(call, as_id(call.get("id"))))
+                calls.append(call_of(call, as_id(call.get("id"))))
             else:
                 notes.append("a tool call that is not an object")
         if given and not isinstance(given, list):
             notes.append("tool_calls that are not a list")
         if isinstance(function := value.get("function_call"), dict):
-            calls.append(_call({"function": function}, self._ask(place)))
+            calls.append(call_of({"function": function}, self._functions.asked(place)))
         if isinstance(refusal := value.get("refusal"), str) and refusal:
             blocks.append({"type": "refusal", "refusal": refusal})
         if calls and blocks == [{"type": "text", "text": ""}]:
             blocks = []
-        return [*_thinking(value), *blocks, *calls], tuple(notes)
+        return [*thinking_of(value), *blocks, *calls], tuple(notes)
 
-    def _ask(self, place: int) -> str:
-        """The id of the old-style call at *place*, which has none of its own; later answers are to the newest call."""
+
+class FunctionCalls:
+    """Ids for calls of the old style, which have none; a result, which has none either, is of the newest before it.
+
+    What was asked about an element is answered the same way again.
+    """
+
+    def __init__(self) -> None:
+        self._newest = -1
+        self._call = ""
+        self._answered: dict[int, str] = {}  # element with a result -> the call that it answers
+
+    def asked(self, place: int) -> str:
+        """The id of the call in the element at *place*."""
         call_id = f"function-{place}"
         if place > self._newest:
-            self._newest, self._function = place, call_id
+            self._newest, self._call = place, call_id
         return call_id
 
-    def _answer(self, place: int) -> str:
-        return self._answered.setdefault(place, self._function)
+    def answered(self, place: int) -> str:
+        """The id of the call that the element at *place* answers; empty where there is none."""
+        return self._answered.setdefault(place, self._call)
 
 
-def _thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
+def schemas_of(tools: Any) -> list[dict[str, Any]]:
+    """Function schemas, Anthropic-shaped."""
+    functions = [tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in tools_of(tools)]
+    return [
+        {
+            "name": as_id(function.get("name")),
+            **({"description": function["description"]} if "description" in function else {}),
+            "input_schema": function.get("parameters") or {"type": "object"},
+        }
+        for function in functions
+    ]
+
+
+def thinking_of(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The thinking in a message of the assistant: blocks as Anthropic's, or one text."""
     blocks = value.get("thinking_blocks")
     if isinstance(blocks, list) and (kept := as_blocks([block for block in blocks if isinstance(block, dict)])):
         return kept
@@ -152,7 +147,8 @@ def _thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]
 
 
-def _call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
+def call_of(call: dict[str, Any], call_id: str) -> dict[str, Any]:
+    """A tool call as a block."""
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
         name, given = custom.get("name"), {RAW: str(custom.get("input") or "")}
     else:
@@ -162,22 +158,19 @@ def _call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": as_id(name), "input": given}
 
 
-def _block(part: dict[str, Any]) -> dict[str, Any]:
+def content_block(part: dict[str, Any]) -> dict[str, Any]:
     """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
     kind = part.get("type")
     if kind in TEXT_PARTS and isinstance(part.get("text"), str):
         return {**part, "type": "text"}
     if kind == "image_url":
         image = part.get("image_url")
-        url = str((image.get("url") if isinstance(image, dict) else image) or "")
-        if data := _DATA_URL.fullmatch(url):
-            return {"type": "image", "source": {"type": "base64", "media_type": data[1], "data": data[2]}}
-        return {"type": "image", "source": {"type": "url", "url": url}}
+        return image_of(str((image.get("url") if isinstance(image, dict) else image) or ""))
     return part
 
 
 def _body(content: Any) -> Any:
     """A tool message's content as a tool_result's."""
     if isinstance(content, list):
-        return [_block(part) if isinstance(part, dict) else part for part in content]
+        return [content_block(part) if isinstance(part, dict) else part for part in content]
     return "" if content is None else content

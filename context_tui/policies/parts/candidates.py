@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import Measured, measured
 
 
-class Blocks(NamedTuple):
+class Blocks(Protocol):
     """The blocks of a kind in prompt order, those that went too: parallel columns of positions and rows."""
 
+    @property
+    def position(self) -> list[int]:
+        """The position of each one's message."""
+
+    @property
+    def block(self) -> list[int]:
+        """The row of each one."""
+
+
+_RESULT = int(Kind.TOOL_RESULT)
+
+
+class _Blocks(NamedTuple):
     position: list[int]
     block: list[int]
 
@@ -42,9 +55,9 @@ class _Kept:
 def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
     """The blocks of a kind."""
     sums = measured(context)
-    if kind == Kind.TOOL_RESULT:
-        return Blocks(sums.results.position, sums.results.block)
-    found, known = sums.memo.get(kind, (Blocks([], []), 0))
+    if kind == _RESULT:
+        return sums.results
+    found, known = sums.memo.get(kind, (_Blocks([], []), 0))
     if known < len(context):
         facts, order = context.facts, context.order
         for position in range(known, len(context)):
@@ -67,21 +80,23 @@ def rows_of_calls(context: Context) -> dict[int, list[int]]:
     return kept
 
 
-def kept_numbers(context: Context, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
+def kept_numbers(sums: Measured, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
     """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
 
     What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
     """
-    sums = measured(context)
-    kept: _Kept = sums.memo.get(key) or _Kept()
-    if kept.spans < len(sums.spans):
+    kept: _Kept | None = sums.memo.get(key)
+    if kept is None:
+        kept = sums.memo[key] = _Kept()
+    known, length, spans = kept.known, len(blocks.block), len(sums.spans)
+    if kept.spans < spans:
         for first, last in sums.spans[kept.spans :]:
-            begin = bisect_left(blocks.position, first, hi=kept.known)
-            kept.look(range(begin, bisect_right(blocks.position, last, hi=kept.known)), choose)
-    if kept.known < len(blocks.block):
-        kept.look(range(kept.known, len(blocks.block)), choose)
-    kept.known, kept.spans = len(blocks.block), len(sums.spans)
-    sums.memo[key] = kept
+            begin = bisect_left(blocks.position, first, hi=known)
+            kept.look(range(begin, bisect_right(blocks.position, last, hi=known)), choose)
+        kept.spans = spans
+    if known < length:
+        kept.look(range(known, length), choose)
+        kept.known = length
     return kept.numbers
 
 

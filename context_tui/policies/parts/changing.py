@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import AlikeChanges, Change, Changes, input_body, removal
@@ -54,18 +55,19 @@ def changing(name: str, rule: Rule, params: Params, context: Context, trigger: T
     gain = clearing(name, marker).body.tokens if rule.clear and of == "results" else 0
     left_of_each = shortened(rule.truncate) if rule.truncate else None
     chosen = select(context, rule.select, rule.keep, of, marker, limits, gain, left_of_each)
+    before = sum(chosen.tokens)
     if rule.truncate:
-        found = _truncated(name, rule.truncate, chosen.chosen, sum(chosen.tokens))
+        found = _truncated(name, rule.truncate, chosen.chosen, before)
     else:
-        found = _cleared(name, context, chosen.chosen, sum(chosen.tokens), of, marker)
-    if less := _too_little(rule.only_if, sum(chosen.tokens), of) if chosen.chosen else "":
+        found = _cleared(name, context, chosen.chosen, before, of, marker)
+    if less := _too_little(rule.only_if, before, of) if chosen.chosen else "":
         return nothing(name, params, context, trigger, f"nothing to {rule.action}: {less}")
     if rule.clear and rule.clear.inputs:
         found = _with_inputs(name, context, found)
 
     if not found.rows:
-        older = "none of the older ones is chosen" if chosen.older else "there are none before what is kept"
-        reason = f"nothing to {rule.action}: of the {NOUNS[of]} {older}"
+        why = f"none of the older {NOUNS[of]} qualifies" if chosen.older else f"no {NOUNS[of]} before what is kept"
+        reason = f"nothing to {rule.action}: {why}"
         return Plan(name, params, context, trigger, reason=reason, kept=chosen.why, saved=0)
     left, count = sums.total - found.saved, len(chosen.chosen)
     report = {"tokens_before": sums.total, "tokens_after": left, PAST[rule.action]: count}
@@ -81,9 +83,8 @@ def _too_little(only_if: OnlyIf, freed: int, of: Of) -> str:
     return ""
 
 
-def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker: str) -> Changed:
+def _cleared(name: str, context: Context, rows: list[int], freed: int, of: Of, marker: str) -> Changed:
     """Bodies with the marker, or nothing, in their place."""
-    rows = list(rows)
     if of == "inputs":
         facts = context.facts
         left = sum(tokens_of_bytes(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
@@ -92,6 +93,7 @@ def _cleared(name: str, context: Context, rows: Any, freed: int, of: Of, marker:
     return Changed(rows, freed - len(rows) * change.body.tokens, change)
 
 
+@lru_cache(maxsize=64)
 def clearing(name: str, marker: str) -> Change:
     """The marker in place of a body; the lines that went are counted when it is carried out."""
     if LINES not in marker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from math import ceil
 from typing import ClassVar, Literal, NamedTuple
 
@@ -18,11 +17,17 @@ from context_tui.tokens.measured import measured
 
 
 class Protected(NamedTuple):
-    """A part of the end that is kept: from which position on, and why."""
+    """A part of the end that is kept: from which position on, and why, a sentence with a number in it."""
 
     start: int
     code: Code
-    words: str
+    sentence: str
+    number: float
+
+    @property
+    def words(self) -> str:
+        """Why, in words."""
+        return self.sentence.format(self.number)
 
 
 class Limits(NamedTuple):
@@ -82,31 +87,33 @@ class Keep(Part):
         """Whether what was typed is kept where all else goes."""
         return self.user_tokens is not None or self.user_messages is not None
 
-    def ends(self, context: Context, limits: Limits) -> Iterator[Protected]:
+    def ends(self, context: Context, limits: Limits) -> list[Protected]:
         """The parts of the end that are kept."""
         sums, length = measured(context), len(context)
+        found: list[Protected] = []
         if self.turns is not None:
             starts, turns = sums.turn_starts, self.turns
             start = starts[-turns] if turns <= len(starts) else 0
-            yield Protected(start, Code.RECENT_TURN, f"within the last {turns:,} turns")
+            found.append(Protected(start, Code.RECENT_TURN, "within the last {:,} turns", turns))
         if self.messages is not None:
-            last = f"within the last {self.messages:,} messages"
-            yield Protected(max(length - self.messages, 0), Code.RECENT_MESSAGE, last)
+            start = max(length - self.messages, 0)
+            found.append(Protected(start, Code.RECENT_MESSAGE, "within the last {:,} messages", self.messages))
         if self.share_of_messages is not None and length >= self.from_messages:
-            kept = ceil(length * self.share_of_messages)
-            yield Protected(
-                length - kept, Code.RECENT_MESSAGE, f"within the last {self.share_of_messages:.0%} of messages"
-            )
+            share = self.share_of_messages
+            start = length - ceil(length * share)
+            found.append(Protected(start, Code.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
         if self.share_of_context is not None:
-            head = sums.total * (1 - self.share_of_context)
-            words = f"within the last {self.share_of_context:.0%} of the tokens"
-            yield Protected(bisect_left(sums.prefix, head - 1e-6), Code.TAIL, words)
+            share = self.share_of_context
+            start = bisect_left(sums.prefix, sums.total * (1 - share) - 1e-6)
+            found.append(Protected(start, Code.TAIL, "within the last {:.0%} of the tokens", share))
         if self.share is not None and self.unknown_window is not None and not limits.known:
-            last = f"within the last {self.unknown_window:,} messages, as the window is unknown"
-            yield Protected(max(length - self.unknown_window, 0), Code.RECENT_MESSAGE, last)
+            start = max(length - self.unknown_window, 0)
+            last = "within the last {:,} messages, as the window is unknown"
+            found.append(Protected(start, Code.RECENT_MESSAGE, last, self.unknown_window))
         elif (budget := self.budget(limits)) is not None:
-            words = f"in the tail of about {budget:,} tokens"
-            yield Protected(self._fitting(sums.prefix, budget, limits), Code.TAIL, words)
+            start = self._fitting(sums.prefix, budget, limits)
+            found.append(Protected(start, Code.TAIL, "in the tail of about {:,} tokens", budget))
+        return found
 
     def budget(self, limits: Limits) -> int | None:
         """Tokens that the end may have; None where it goes by something else."""
@@ -133,4 +140,7 @@ class Keep(Part):
 
     def start(self, context: Context, limits: Limits) -> int:
         """The first position of what is kept at the end; the context's length where nothing is."""
-        return min((each.start for each in self.ends(context, limits)), default=len(context))
+        start = len(context)
+        for each in self.ends(context, limits):
+            start = min(start, each.start)
+        return start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
@@ -51,7 +52,7 @@ class Rule(Part):
             raise ValueError(f"keep.results and keep.result_tokens mean nothing to {actions[0]}")
         return self
 
-    @property
+    @cached_property
     def action(self) -> str:
         """The name of what it does."""
         return next(name for name in ACTIONS if getattr(self, name) is not None)

@@ -114,7 +114,8 @@ def select(
     found = _candidates(context, rule, of, marker, blocks)
     high = bisect_left(blocks.position, end)
     low = _stopped(context, rule, of, marker, blocks, high)
-    chosen = _now(context, rule, blocks, found, max(bisect_left(blocks.position, keep.first or 0), low), high)
+    first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
+    chosen = _now(context, rule, blocks, found, first, high)
     if keep.results is not None:
         if keep.count == "eligible":
             chosen = chosen[: _cleared(len(chosen), keep)]
@@ -141,7 +142,7 @@ def _candidates(
     """Numbers of the blocks that the rule could change, whatever is kept now."""
     block = blocks.block
     unmarked = kept_numbers(
-        context,
+        measured(context),
         ("unmarked", of, marker),
         blocks,
         lambda numbers: [number for number in numbers if not is_marked(context, block[number], of, marker)],
@@ -153,7 +154,7 @@ def _candidates(
     def choose(numbers: range) -> list[int]:
         return _fitting(context, rule, of, blocks, between(unmarked, numbers.start, numbers.stop), longer_than)
 
-    return kept_numbers(context, ("fitting", of, marker, *limits), blocks, choose)
+    return kept_numbers(measured(context), ("fitting", of, marker, *limits), blocks, choose)
 
 
 _NO_LIMITS = ((), (), None, None, None, None)
@@ -241,7 +242,7 @@ class Reasons:
 
     @cached_property
     def _ends(self) -> list[Protected]:
-        return list(self._keep.ends(self._context, self._limits))
+        return self._keep.ends(self._context, self._limits)
 
     @cached_property
     def _behind(self) -> frozenset[int]:
@@ -319,7 +320,7 @@ def _stopped(context: Context, rule: Select, of: Of, marker: str, blocks: Blocks
     if "cleared" in rule.stop_at:
         block = blocks.block
         marked = kept_numbers(
-            context,
+            measured(context),
             ("marked", of, marker),
             blocks,
             lambda numbers: [number for number in numbers if is_marked(context, block[number], of, marker)],

@@ -62,7 +62,7 @@ def shortening(name: str, rule: Rule, params: Params, context: Context, trigger:
     if only_if.progress is not None and count < only_if.progress * length:
         return idle(f"{count:,} of {length:,} messages would go, and {only_if.progress:.0%} are wanted")
     changes = dict(_stripped(context, typed, name))
-    ends = list(rule.keep.ends(context, limits))
+    ends = rule.keep.ends(context, limits)
 
     def kept(position: int, block: int | None) -> Kept:
         if position < first:

@@ -65,10 +65,14 @@ class Size(Part):
         return int(tokens * BYTES_PER_TOKEN / self.bytes_per_token)
 
 
+_ALWAYS = Trigger(True, "it runs each time", source="the rule")
+
+
 class When(Part):
     """A condition: one of the limits, or ``any`` or ``all`` of several conditions.
 
-    ``share`` is of the context window, ``reserve`` what is left free of it (or of the share); ``at_least`` and
+    ``share`` is of the context window (with ``whole_window`` of the model's, where a recording tells only the part of
+    it that its agent uses), ``reserve`` what is left free of it (or of the share); ``at_least`` and
     ``at_most`` bound the limit that they give. ``unknown_window`` is the window where none is known, ``min_window`` the
     smallest one in which the condition can hold. It holds at the limit, or with ``above`` only beyond it. With
     ``whole_percent`` the share has to be reached in whole percent.
@@ -94,6 +98,7 @@ class When(Part):
     unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
     min_window: int | None = Field(default=None, ge=1, le=10_000_000)
     whole_percent: bool = False
+    whole_window: bool = False
 
     @model_validator(mode="after")
     def _one(self) -> When:
@@ -110,7 +115,9 @@ class When(Part):
     def window(self, state: RuntimeState) -> int:
         """The context window as the runtime sees it, in tokens."""
         unknown = self.unknown_window
-        return unknown if unknown is not None and not state.window.known else state.window.tokens
+        if unknown is not None and not state.window.known:
+            return unknown
+        return state.window.whole if self.whole_window else state.window.tokens
 
     def limit(self, state: RuntimeState) -> int | None:
         """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
@@ -134,7 +141,7 @@ class When(Part):
         if self.any or self.all:
             return _together([each.holds(size, state) for each in self.any or self.all], bool(self.all))
         if self.always:
-            return Trigger(True, "it runs each time", source="the rule")
+            return _ALWAYS
         if self.never or self.tokens == 0:
             return Trigger(False, "it is off until a limit is set", source="the rule")
         if self.idle_seconds is not None:
@@ -164,11 +171,13 @@ class When(Part):
         if self.share is None and self.reserve is None:
             return ""
         guessed = "" if state.window.known or self.unknown_window is None else ", assumed as the window is unknown"
-        window = f"{self.window(state):,}{guessed}"
+        tokens = self.window(state)
+        window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
         words = window if self.share is None else f"{self.share:.0%} of {window}"
         words += f" less {self.reserve:,}" if self.reserve else ""
-        bounds = (("at least", self.at_least), ("at most", self.at_most))
-        return ", ".join([words, *(f"{name} {bound:,}" for name, bound in bounds if bound is not None)])
+        least = f"at least {self.at_least:,}" if self.at_least else ""
+        most = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
+        return ", ".join(filter(None, (words, least, most)))
 
     def _idle(self, state: RuntimeState, gap: int) -> Trigger:
         def told(fires: bool, reason: str, value: int | None, source: str) -> Trigger:

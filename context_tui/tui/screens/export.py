@@ -17,8 +17,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from context_tui.errors import Error
-from context_tui.exporting import ExportResult, OutputExists, export, is_copied, suggested_path, writable_formats
-from context_tui.formats.registry import FORMATS
+from context_tui.exporting import (
+    ExportResult,
+    OutputExists,
+    about_format,
+    export,
+    export_formats,
+    is_copied,
+    suggested_path,
+    try_export,
+)
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
 from context_tui.temporary import leftovers, remove
@@ -28,6 +36,8 @@ from context_tui.tui.threads import run_in_thread
 from context_tui.tui.widgets.draw import choice_strip
 from context_tui.tui.widgets.footer import KeyFooter
 
+FEW_LOSSES = 2
+"""Losses that are named before writing."""
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
 
@@ -62,26 +72,31 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def __init__(self, session: Session, *, path: Path | None = None) -> None:
         super().__init__()
         self.session = session
-        self.formats = writable_formats()
+        self.formats = export_formats()
         own = session.info.format
         self.format = own if own in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
         self._suggested = str(path or suggested_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
+        self._lost: dict[str, str] = {}  # by format, what it cannot hold
+        # Held, as what is found in a thread may come while the screen is being taken down.
+        self._choice = Static("", id="export-formats", markup=False)
+        self._status = Static("", id="export-status", markup=False)
+        self._left = Static("", id="export-leftovers", markup=False)
 
     def compose(self) -> ComposeResult:
         """The formats, the path, and a line for what happened."""
         with VerticalScroll(id="export", can_focus=False):
             done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
             yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
-            yield Static("", id="export-formats", markup=False)
+            yield self._choice
             yield Label("File:", id="export-file", markup=False)
             path = Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
             path.highlighter = Visible(path)
             yield path
-            yield Static("", id="export-status", markup=False)
-            yield Static("", id="export-leftovers", markup=False)
+            yield self._status
+            yield self._left
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -90,10 +105,24 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.query_one(Input).focus()
         self._look_for_leftovers(Path(self._suggested).parent)
 
+    def on_resize(self) -> None:
+        """Lay the formats out anew, once their width is known."""
+        self.call_after_refresh(self._show_formats)
+        self.call_after_refresh(self._show_name)
+
+    def _show_name(self) -> None:
+        """Scroll the path to its end, where the name of the file is, while nobody has touched it."""
+        path = self.query_one(Input)
+        if path.value == self._suggested and path.cursor_at_end:
+            path.action_home()
+            path.action_end()
+
     def _show_formats(self) -> None:
-        about = Content.styled(f"\n{FORMATS[self.format].about}", "$foreground 60%")
-        strip = choice_strip({name: name for name in self.formats}, self.format)
-        self.query_one("#export-formats", Static).update(strip + about + Content(f"\n\n{self._what()}"))
+        about = Content.styled(f"\n{about_format(self.format)}", "$foreground 60%")
+        strip = choice_strip({name: name for name in self.formats}, self.format, self._choice.content_size.width)
+        self._choice.update(strip + about + Content(f"\n\n{self._what()}"))
+        if self.result is None and self.format not in self._lost and not is_copied(self.session, self.format):
+            self._look_for_losses(self.format)
 
     def _what(self) -> str:
         """What is going to be written, in words."""
@@ -101,7 +130,21 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             return "The session's own format: every record stays as it was recorded."
         count = plural(len(self.session.context_at()), "message")
         kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
-        return f"{kept}. What {self.format} cannot hold is listed afterwards."
+        return f"{kept}. {self._lost.get(self.format, f'Looking for what {self.format} cannot hold…')}"
+
+    @work(group="losses", exclusive=True)
+    async def _look_for_losses(self, name: str) -> None:
+        """Say what a format cannot hold, before it is written; all of that is listed behind it."""
+        try:
+            found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
+        except (Error, OSError, ValueError) as error:
+            self._lost[name] = f"It cannot be written: {error}"
+        else:
+            more = f"; {len(found) - FEW_LOSSES:,} more" if len(found) > FEW_LOSSES else ""
+            listed = "; ".join(sanitize_line(each) for each in found[:FEW_LOSSES])
+            self._lost[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
+        if self.result is None:
+            self._show_formats()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What can be done before and after writing."""
@@ -127,6 +170,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if path.value == self._suggested:
             self._suggested = str(suggested_path(self.session, name))
             path.value = self._suggested
+            path.action_end()
+            self.call_after_refresh(self._show_name)
         self._show_formats()
         self._set_status("")
 
@@ -172,21 +217,20 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             parts += [("\n! ", "$warning"), sanitize_line(loss)]
         if result.resume_command:
             parts += [("\n\nresume with:\n", "$foreground 60%"), visible(result.resume_command)]
-        status = self.query_one("#export-status", Static)
-        status.update(Content.assemble(*parts))
-        status.remove_class("wrong")
+        self._status.update(Content.assemble(*parts))
+        self._status.remove_class("wrong")
         for selector in ("#export-path", "#export-file", "#export-formats"):
             self.query_one(selector).display = False
         scroll = self.query_one("#export")
         scroll.can_focus = True  # what does not fit is read by its keys
         scroll.focus()
+        self.call_after_refresh(scroll.scroll_home, animate=False)  # behind what was asked for while writing
         self._look_for_leftovers(result.path.parent)
 
     def _set_status(self, text: str, wrong: bool = False) -> None:
-        status = self.query_one("#export-status", Static)
-        status.update(visible(text))
-        status.set_class(wrong, "wrong")
-        self.call_after_refresh(status.scroll_visible, animate=False)
+        self._status.update(visible(text))
+        self._status.set_class(wrong, "wrong")
+        self.call_after_refresh(self._status.scroll_visible, animate=False)
 
     @work(group="leftovers", exclusive=True)
     async def _look_for_leftovers(self, folder: Path) -> None:
@@ -194,9 +238,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._leftovers = await run_in_thread(lambda job: leftovers(folder))
         what = plural(len(self._leftovers), "folder")
         words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
-        place = self.query_one("#export-leftovers", Static)
-        place.update("\n  ".join([words, *(visible(each.name) for each in self._leftovers)]))
-        place.display = bool(self._leftovers)
+        self._left.update("\n  ".join([words, *(visible(each.name) for each in self._leftovers)]))
+        self._left.display = bool(self._leftovers)
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:

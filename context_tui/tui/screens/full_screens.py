@@ -34,6 +34,7 @@ class FullScreen:
 
 FULL_SCREENS = [
     FullScreen("replay", "l", "along the run", "Replay the policy along the run, beside others", shown=True),
+    FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction left, and what was lost"),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
     FullScreen(
         "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"

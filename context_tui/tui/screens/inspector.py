@@ -89,6 +89,8 @@ Result = TypeVar("Result")
 
 SOON, STAYS = 0.04, 0.08
 """Seconds after the last change, and the last move, until the rest is drawn: a held key moves only the timeline."""
+NEWS = 12
+"""Seconds for which it is said what happened in a followed session."""
 
 
 class InspectorScreen(Screen[None]):
@@ -118,6 +120,7 @@ class InspectorScreen(Screen[None]):
         self._notified = False
         self._searched = 0  # the number of the search that was started last
         self._header: object = None
+        self._follow_first = self.options.follow
         self._title = ""
         self._rest_timer: Timer | None = None
         self._detail_timer: Timer | None = None
@@ -233,9 +236,15 @@ class InspectorScreen(Screen[None]):
             self.show_notification(read.why, warn=True)
             return
         controller.move(self.location)
+        fired = bool(self.view.plan and self.view.plan.trigger.fires)
         controller.take(read)
         if read.end:
             self.draw()
+            if controller.following:
+                self._tell_news(fired)
+            elif self._follow_first:
+                self._follow_first = False
+                self.action_follow()
             return
         timeline.grow(controller.rows, controller.reader, controller.listed)
         self._draw_frame()
@@ -250,6 +259,25 @@ class InspectorScreen(Screen[None]):
         if event.state is WorkerState.ERROR:
             error = type(event.worker.error).__name__
             self.show_notification(f"Could not {event.worker.description}: {error}; please report it", warn=True)
+
+    def _tell_news(self, fired: bool) -> None:
+        """Say what happened in the followed session, and that the trigger of the policy fires where it did not."""
+        view, happened = self.view, self.controller.news()
+        if view.plan and view.plan.trigger.fires and not fired and not view.applied:
+            happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
+        for text in happened:  # it stays while more is read
+            self.notify(visible(text), markup=False, timeout=NEWS)
+
+    def action_follow(self) -> None:
+        """Follow the session as it is written, or do so no longer."""
+        loading = self.do(self.controller.follow)
+        if loading is not None:
+            self.jobs.follow(loading)
+            self.show_notification("Following the session as it is written; F ends that")
+        elif not self.controller.following:
+            self.jobs.cancel("follow")
+        self._header = None
+        self._draw_sizes()
 
     def action_read_on(self) -> None:
         """Go on with reading where it was stopped."""
@@ -353,7 +381,9 @@ class InspectorScreen(Screen[None]):
         if header != self._header:
             self._header = header
             parts = sizes.parts.by_category if sizes else None
-            self.query_one(HeaderBar).show(view.session, view.context, parts, progress=progress, sizes=ruler)
+            self.query_one(HeaderBar).show(
+                view.session, view.context, parts, progress=progress, sizes=ruler, following=controller.following
+            )
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
         fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
@@ -558,6 +588,10 @@ class InspectorScreen(Screen[None]):
     def action_jump(self, step: int) -> None:
         """Plan as of the next or previous point of interest."""
         self.do(self.controller.jump, step)
+
+    def action_compaction(self, step: int) -> None:
+        """Plan as of the next or previous recorded compaction."""
+        self.do(self.controller.to_compaction, step)
 
     def action_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes, or that was changed when it was applied."""

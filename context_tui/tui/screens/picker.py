@@ -17,28 +17,33 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
 
-from context_tui.discovery import Entry, Key, entries_of, key_of, title_of
+from context_tui.details import Details, cache_path
+from context_tui.discovery import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
 from context_tui.errors import Error, SeveralSessions
 from context_tui.looking import BESIDE, Look, Reader
 from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import SessionInfo
-from context_tui.tui.picking import Item, Listing
+from context_tui.tui.picking import Item, Listing, Order
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
+MINE = (HERE, ELSEWHERE)
 TITLES = 2_000
 """How many files are looked into for their titles, to filter by."""
+TELLS = 0.1
+"""Seconds between two times that what was read is shown."""
 STAYS = 0.05
 """Seconds after the last change until the sessions in sight are read."""
 
+FINDING = "Looking for sessions…"
 EMPTY = """\
 No sessions found on this machine.
 
 To open one by its path:  context-tui SESSION
 To open a sample:         context-tui demo"""
 NOTHING = "No session matches. Press esc to clear the filter."
-PLACEHOLDER = "/ filters by name, title or project"
+PLACEHOLDER = "/ filters by name, title, project or agent"
 
 
 class Left(Enum):
@@ -53,6 +58,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
     Args:
         entries: what there is to choose; plain ``SessionInfo`` for the sessions of one file.
+        find: finds the rest once the screen is painted: each time it gives all that is known by then.
         heading: the title line.
         current: the session that ``esc`` goes back to, and the cursor begins on.
         known: what is known of it.
@@ -75,6 +81,23 @@ class PickerScreen(Screen[SessionInfo | Left]):
             super().__init__()
             self.found = found
 
+    class Found(Message):
+        """The sessions that were looked for, as far as they were found; the last ones ``are_all``."""
+
+        def __init__(self, entries: list[Entry], *, are_all: bool) -> None:
+            super().__init__()
+            self.entries, self.are_all = entries, are_all
+
+    class AllFound(Message):
+        """There is nothing more to be found: what is slow may be done now."""
+
+    class Unfolded(Message):
+        """Databases whose sessions were listed."""
+
+        def __init__(self, found: dict[Key, list[Entry]]) -> None:
+            super().__init__()
+            self.found = found
+
     class Looked(Message):
         """Sessions in sight that were read."""
 
@@ -86,23 +109,26 @@ class PickerScreen(Screen[SessionInfo | Left]):
         self,
         entries: Sequence[Entry | SessionInfo],
         *,
+        find: Iterable[list[Entry]] | None = None,
         heading: str = "Open a session",
         current: SessionInfo | None = None,
         known: Look | None = None,
-        titles: Callable[[SessionInfo], str] = title_of,
+        titles: Callable[[SessionInfo], str] | None = None,
         now: float | None = None,
     ) -> None:
         super().__init__()
-        self._heading, self._read_title, self._current = heading, titles, current
+        self._reader = Reader(Details(cache_path()))
+        self._heading, self._read_title, self._current = heading, titles or self._reader.title, current
         self._now = time.time() if now is None else now
+        self._find = find
         plain = [each for each in entries if isinstance(each, SessionInfo)]
         found = [*(each for each in entries if isinstance(each, Entry)), *entries_of(plain)]
         home = key_of(current) if current else None
         self.listing = Listing([*found, *(known.below if known else ())], home)
         if home and known:
             self.listing.learn({home: known})
-        self._reader = Reader()
         self._read: set[Key] = set()
+        self._said: dict[str, str] = {}
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -116,9 +142,18 @@ class PickerScreen(Screen[SessionInfo | Left]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Read the titles beside."""
+        """Find the sessions where that is still to be done, and read their titles beside."""
         self._show()
-        start_work(self, "titles", "read the titles", self._read_titles)
+        if self.is_finding:
+            self.call_after_refresh(start_work, self, "titles", "find the sessions", self._find_all)
+        else:
+            self.post_message(self.AllFound())
+            start_work(self, "titles", "read the titles", self._read_titles)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether there may be more than is listed."""
+        return self._find is not None
 
     @property
     def rows(self) -> PickerList:
@@ -132,14 +167,14 @@ class PickerScreen(Screen[SessionInfo | Left]):
         words = listing.words
         all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
         count = f"{listing.count:,} of {all_:,}" if words.strip() else f"{all_:,}"
-        self.query_one("#picker-heading", Label).update(Content(f"{self._heading} · {count} {noun}"))
-        typed = Content(f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else PLACEHOLDER)
-        label = self.query_one("#picker-words", Label)
-        label.update(typed)
+        order = "" if listing.order is Order.AS_FOUND else f", {listing.order.value}"
+        order += ", looking for more…" if self.is_finding and listing.items else ""
+        told = f" · {count} {noun}{order}" if listing.items or not self.is_finding else ""
+        self._say("heading", self._heading + told)
+        label = self._say("words", f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else PLACEHOLDER)
         label.set_class(rows.is_filtering or bool(words), "-typed")
-        self.query_one("#picker-heads", Label).update(Content(rows.columns.heads()))
-        empty = self.query_one("#picker-empty", Label)
-        empty.update(NOTHING if listing.items else EMPTY)
+        self._say("heads", rows.columns.heads())
+        empty = self._say("empty", NOTHING if listing.items else FINDING if self.is_finding else EMPTY)
         empty.display = not listing.lines
         # The list stays where it is when it is empty: it takes the keys.
         rows.set_class(not listing.lines, "-empty")
@@ -147,10 +182,44 @@ class PickerScreen(Screen[SessionInfo | Left]):
             self._timer.stop()
         self._timer = self.set_timer(STAYS, self._look)
 
+    def _say(self, where: str, text: str) -> Label:
+        """Have a line of the screen say something; only what is new is laid out."""
+        label = self.query_one(f"#picker-{where}", Label)
+        if self._said.get(where) != text:
+            self._said[where] = text
+            label.update(Content(text))
+        return label
+
     # What is read beside
 
+    def _find_all(self, job: Job) -> None:
+        entries = list[Entry]()
+        for entries in self._find or ():
+            if job.cancelled:
+                return
+            self.post_message(self.Found(entries, are_all=False))
+        self.post_message(self.Found(entries, are_all=True))
+
+    def on_picker_screen_found(self, message: Found) -> None:
+        """List what was found; once it is all, read the titles beside."""
+        if message.are_all:
+            self._find = None
+            self.post_message(self.AllFound())
+            start_work(self, "titles", "read the titles", self._read_titles)
+        else:
+            self.listing.put(message.entries)
+            self.rows.measure()
+        self.rows.changed()
+
     def _read_titles(self, job: Job) -> None:
+        databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
+        if found := {entry.key: unfolded(entry) for entry in databases if not entry.info.id and entry.group in MINE}:
+            self.post_message(self.Unfolded(found))
+        for item in self.listing.items:
+            item.searched()
+            job.checkpoint()
         self._read_of(self.listing.items[:TITLES], job)
+        self._reader.keep()
 
     def _read_of(self, items: Iterable[Item], job: Job) -> None:
         found, told = dict[Key, str](), time.monotonic()
@@ -158,7 +227,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
             job.checkpoint()
             if not item.title and (title := self._read_title(item.entry.info)):
                 found[item.key] = title
-            if found and time.monotonic() - told > 0.1:
+            if found and time.monotonic() - told > TELLS:
                 self.post_message(self.Titles(found))
                 found, told = {}, time.monotonic()
         if found:
@@ -172,11 +241,26 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
         def work(job: Job) -> None:
             self._read_of(wanted, job)
-            for item in wanted:
-                self.post_message(self.Looked({item.key: self._reader.look(item.entry, job.checkpoint)}))
-                job.checkpoint()
+            found, told = dict[Key, Look](), time.monotonic()
+            try:
+                for item in wanted:
+                    found[item.key] = self._reader.look(item.entry, job.checkpoint)
+                    if time.monotonic() - told > TELLS:
+                        self.post_message(self.Looked(found))
+                        found, told = {}, time.monotonic()
+                    job.checkpoint()
+            finally:  # also what was read before it was not wanted any more
+                self.post_message(self.Looked(found))
+            self._reader.keep()
 
         start_work(self, "looks", "read the sessions in sight", work)
+
+    @on(PickerList.Moved)
+    def _say_problem(self) -> None:
+        """Say why the session under the cursor cannot be read, where that was found."""
+        item = self.listing.selected
+        problem = item.look.problem if item and item.look else ""
+        self._say("status", visible(problem))
 
     def on_picker_screen_titles(self, message: Titles) -> None:
         """Show the titles that were read."""
@@ -184,7 +268,13 @@ class PickerScreen(Screen[SessionInfo | Left]):
         if self.listing.words:
             self.rows.changed()
         else:
-            self.rows.refresh()
+            self.rows.refresh_sessions(message.found)
+
+    def on_picker_screen_unfolded(self, message: Unfolded) -> None:
+        """List the sessions of databases in place of them."""
+        self.listing.replace(message.found)
+        self.rows.measure()
+        self.rows.changed()
 
     def on_picker_screen_looked(self, message: Looked) -> None:
         """Show how full the contexts of sessions were, and what belongs to them."""
@@ -194,7 +284,9 @@ class PickerScreen(Screen[SessionInfo | Left]):
         if len(self.listing.lines) != lines:
             self.rows.changed()
         else:
-            self.rows.refresh()
+            self.rows.refresh_sessions(message.found)
+        if self.listing.selected and self.listing.selected.key in message.found:
+            self._say_problem()
 
     # Keys
 
@@ -224,7 +316,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         from context_tui.formats.opening import choose, sessions_in  # all the readers: not before one is needed
 
         entry = message.entry
-        info, status = entry.info, self.query_one("#picker-status", Label)
+        info = entry.info
         try:
             self.dismiss(info if info.format else choose(info.path))
         except SeveralSessions:
@@ -233,4 +325,4 @@ class PickerScreen(Screen[SessionInfo | Left]):
             )
             self.rows.changed()
         except Error as error:
-            status.update(visible(str(error)))
+            self._say("status", visible(str(error)))

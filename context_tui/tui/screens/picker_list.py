@@ -6,8 +6,9 @@ It takes the filter's characters too: it has the focus all along, and what is li
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -21,16 +22,19 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.discovery import Entry
+from context_tui.discovery import Key as SessionKey
 from context_tui.looking import Look
+from context_tui.quantities import age, in_short, percent, size
 from context_tui.sanitize import sanitize_line, visible
-from context_tui.tui.numbers import in_short, percent
-from context_tui.tui.picking import Item, Listing
-from context_tui.tui.widgets.row_paint import MORE, clip
+from context_tui.tui.cells import MORE, clip
+from context_tui.tui.picking import Item, Listing, Order
 
-_UUID = re.compile(r"([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED, OPEN, INNER = "▸", "▾", "└"
 COUNT = 4
 """Cells behind a name for how many sessions belong to it."""
+MEASURED = 1_000
+"""How many names the width of their column is taken from."""
 FULL = 0.8
 """Share of the context window from which on it is called full."""
 
@@ -46,19 +50,23 @@ class Columns:
     age: int
     size: int
     context: int
+    model: int = 0
+    compactions: int = 0
 
     @classmethod
+    @lru_cache(maxsize=16)
     def of(cls, width: int, longest: int) -> Columns:
         """The columns in *width* cells where the longest name has so many."""
         wide, full = width >= 98, width >= 138
         name = min(max(longest + COUNT, len("session")), 40 if full else 28 if wide else 20)
-        agent = 13 if wide else 0
+        agent = 17 if width >= 158 else 13 if wide else 0
         place = 20 if full else 15 if wide else 13 if width >= 76 else 0
         size = 9 if width >= 50 else 0
         context = 13 if wide else 6
         age = 7
-        left = width - (3 + name + 2 + agent + place + age + size + context + 1)
-        return cls(name, max(left, 0), agent, place, age, size, context)
+        model, compactions = (20, 13) if width >= 158 else (0, 0)
+        left = width - (3 + name + 2 + agent + model + place + age + size + context + compactions + 1)
+        return cls(name, max(left, 0), agent, place, age, size, context, model, compactions)
 
     def heads(self) -> str:
         """The line above the columns."""
@@ -67,10 +75,12 @@ class Columns:
             "   " + clip("session", self.name),
             "  " + clip("title", self.title),
             _cell("agent", self.agent),
+            _cell("model", self.model),
             _cell("project", self.place),
             f"{'age':>{self.age}}",
             f"{'size':>{self.size}}" if self.size else "",
             f"{context:>{self.context}}",
+            f"{'compactions':>{self.compactions}}" if self.compactions else "",
         ]
         return "".join(cells)
 
@@ -85,12 +95,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "open", id="picker-open", tooltip="Open the selected session"),
         Binding(
-            "slash", "filter", "filter", key_display="/", id="picker-filter", tooltip="Filter by name, title or project"
+            "slash",
+            "filter",
+            "filter",
+            key_display="/",
+            id="picker-filter",
+            tooltip="Filter by name, title or project",
         ),
         Binding(
             "right,l", "fold(True)", "unfold", key_display="→", id="picker-unfold", tooltip="Show sub-agents, branches"
         ),
         Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide sub-agents and branches"),
+        Binding("s", "sort", "sort", id="picker-sort", tooltip="Sort by time, size, fill, project"),
         Binding("z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide what belongs to it"),
         Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
         Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
@@ -109,12 +125,20 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     class Changed(Message):
         """Something else is listed or in sight, or the filter is another."""
 
+    class Moved(Message):
+        """The cursor is on another session."""
+
     def __init__(self, listing: Listing, now: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.listing, self._now = listing, now
         self.is_filtering = False
-        self._longest = max((cell_len(short_name(item.entry)) for item in listing.items), default=0)
+        self.measure()
         self._styles: dict[str, Style] = {}
+
+    def measure(self) -> None:
+        """Make the column of names as wide as the longest of the first ones."""
+        first = self.listing.items[:MEASURED]
+        self._longest = max((cell_len(short_name(item.entry)) for item in first), default=0)
 
     @property
     def columns(self) -> Columns:
@@ -186,6 +210,12 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.listing.fold(is_open)
         self.changed()
 
+    def action_sort(self) -> None:
+        """Sort by the next of what can be sorted by."""
+        orders = list(Order)
+        self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
+        self.changed()
+
     def action_move(self, rows: int) -> None:
         """Move the cursor over the sessions, passing headings."""
         before = self.listing.cursor
@@ -217,6 +247,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             if line >= 0:
                 self.refresh_line(line)
         self._into_view()
+        self.post_message(self.Moved())
 
     # Painting
 
@@ -226,6 +257,13 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._into_view()
         self.refresh()
         self.post_message(self.Changed())
+
+    def refresh_sessions(self, keys: Container[SessionKey]) -> None:
+        """Draw the rows of these sessions anew, as far as they are in sight."""
+        top = self.scroll_offset.y
+        for number, line in enumerate(self.listing.lines[top : top + self.size.height], top):
+            if isinstance(line, Item) and line.key in keys:
+                self.refresh_line(number)
 
     def notify_style_update(self) -> None:
         """Forget the colours of the old theme."""
@@ -246,7 +284,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """One visible row."""
         width, index = self._width(), y + self.scroll_offset.y
         if index >= len(self.listing.lines):
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self._style(""))
         line = self.listing.lines[index]
         if isinstance(line, str):
             return self._strip([(line, "heading")], width)
@@ -257,8 +295,8 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         sign = (OPEN if item.shows_below else FOLDED) if item.below else " "
         name, count = short_name(entry), f" ({len(item.below):,})" if item.below else ""
         if item.outer:
-            name = f"{INNER} #{name}"
-        agent = (look.agent if look else "") or entry.agent or entry.info.format
+            name = f"{INNER} {'#' if entry.info.id else ''}{name}"
+        title = item.title or ("cannot be read" if look and look.problem else "")
         share = in_short(look.tokens) if look and look.tokens else ""
         full = share_used(look)
         if full is not None:
@@ -266,15 +304,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             share = f"{share} {used:>5}" if columns.context > 7 else used
         elif columns.context > 7:
             share += " " * 6 if share else ""
+        cuts = str(look.compactions) if look and look.compactions else ""
         return [
             (f" {sign} ", "muted"),
             (clip(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
-            (clip(sanitize_line(item.title), columns.title), "title"),
-            (_cell(visible(agent), columns.agent), "muted"),
-            (_cell(visible(entry.place), columns.place), "muted"),
+            (clip(sanitize_line(title), columns.title), "title"),
+            (_cell(visible(item.agent), columns.agent), "muted"),
+            (_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
+            (_cell(visible(item.place), columns.place), "muted"),
             (f"{age(self._now - entry.info.time):>{columns.age}}", "muted"),
-            (f"{size(entry.info.bytes):>{columns.size}}" if columns.size else "", "muted"),
-            (f"{share:>{columns.context}} ", "full" if full is not None and full >= FULL else "muted"),
+            (f"{size(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
+            (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL else "muted"),
+            (f"{cuts:>{columns.compactions}} " if columns.compactions else " ", "muted"),
         ]
 
     def _strip(self, cells: Sequence[tuple[str, str]], width: int, *, cursor: bool = False) -> Strip:
@@ -282,13 +323,14 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         segments = [Segment(text, under or self._style(look)) for text, look in cells if text]
         if cursor:
             segments[0] = Segment(">" + segments[0].text[1:], under)
-        return Strip(segments).adjust_cell_length(width, under or self.rich_style)
+        return Strip(segments).adjust_cell_length(width, under or self._style(""))
 
     def _style(self, look: str) -> Style:
         style = self._styles.get(look)
         if style is None:
             # Not partial: colours with an opacity are blended with the background here.
-            style = self._styles[look] = self.get_component_rich_style(f"picker-list--{look}")
+            style = self.get_component_rich_style(f"picker-list--{look}") if look else self.rich_style
+            self._styles[look] = style
         return style
 
     def _width(self) -> int:
@@ -321,26 +363,9 @@ def shorten(text: str, width: int) -> str:
 
 
 def short_name(entry: Entry) -> str:
-    """The name, of ids only the first eight digits."""
+    """The name, of ids only the first eight digits; a rollout is called by its id."""
     found = _UUID.fullmatch(entry.name)
     return found.group(1) if found else visible(entry.name)
-
-
-def size(count: int) -> str:
-    """A file size in words; empty when unknown."""
-    if count <= 0:
-        return ""
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
-
-
-def age(seconds: float) -> str:
-    """How long ago in one unit; empty for times that are unknown."""
-    if seconds < 0 or seconds > 50 * 365 * 86_400:
-        return "" if seconds > 0 else "now"
-    for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return "now"
 
 
 def share_used(look: Look | None) -> float | None:

@@ -17,12 +17,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from context_tui.quantities import percent
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import EVERYTHING, part_filter
-from context_tui.tui.numbers import percent, unit_of
+from context_tui.tui.numbers import unit_of
 from context_tui.tui.text import Reader
 from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
 from context_tui.tui.widgets.composition import LOOKS
@@ -187,6 +188,7 @@ class BreakdownView(ScrollView, can_focus=True):
         """Make the rows of what is shown, in the order that is chosen."""
         if self._shown is None:
             return
+        chosen = self.rows[self.cursor].subject if self.rows else None
         self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._shown[1].parts.by_category.values())
@@ -194,7 +196,8 @@ class BreakdownView(ScrollView, can_focus=True):
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
         self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
         self.virtual_size = Size(0, len(self.rows))
-        self.cursor = self._near(min(self.cursor, len(self.rows) - 1), 1)
+        same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
+        self.cursor = next(same, self._near(min(self.cursor, len(self.rows) - 1), 1))
         self.refresh()
 
     def _wrapped(self, rows: list[Row]) -> Iterator[Row]:

@@ -57,6 +57,11 @@ class Row:
     block: int = -1
     recorded: str = ""
 
+    @property
+    def subject(self) -> tuple[str, str, int, int]:
+        """What it is about, wherever it stands."""
+        return self.kind, self.value, self.message, self.block
+
 
 def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[Row]:
     """All sections with their headings, each largest first or in the order of the file."""
@@ -172,7 +177,7 @@ def offenders(
 def _named(facts: Facts, row: int, category: str) -> tuple[str, str]:
     """What a block is: its tool or its category; and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
-        use = facts.call_use[facts.call[row]]
+        use = facts.use_of(row)
         path = facts.path[use] if use >= 0 else -1
         return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
     name = LOOKS[category].name

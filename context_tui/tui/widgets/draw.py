@@ -30,16 +30,24 @@ def content(runs: Iterable[Run], ascii: bool = False) -> Content:
     return Content.assemble(*((text.translate(ASCII) if ascii else text, style) for text, style in runs))
 
 
-def choice_strip(labels: Mapping[str, str], chosen: str) -> Content:
+def choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
     """Choices side by side, the chosen one marked; a click calls the screen's ``choose`` with the name of one.
 
     Args:
         labels: what stands on each, by its name.
+        width: cells in a line, where none is to be split over two; 0: as it comes.
     """
     parts: list[Content | str] = []
+    at = 0
     for name, label in labels.items():
         glyph, style = ("●", "bold $accent") if name == chosen else ("○", "")
-        parts += [Content.styled(f"{glyph} {label}", style).stylize(f"@click=screen.choose('{name}')"), "   "]
+        wide = 2 + cell_len(label)
+        if parts:
+            ends = 0 < width < at + 3 + wide
+            parts.append("\n" if ends else "   ")
+            at = 0 if ends else at + 3
+        at += wide
+        parts.append(Content.styled(f"{glyph} {label}", style).stylize(f"@click=screen.choose('{name}')"))
     return Content.assemble(*parts)
 
 

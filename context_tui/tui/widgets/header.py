@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.next_request import size_now
+from context_tui.quantities import percent
 from context_tui.sanitize import visible
 from context_tui.session.context import Context
 from context_tui.session.session import Session
@@ -19,7 +20,6 @@ from context_tui.session.window import Window
 from context_tui.tokens.recorded import last_request
 from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
-from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.composition import Share, parts_line, parts_of
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
@@ -56,17 +56,19 @@ def title_line(
     progress: float = 1.0,
     read: int | None = None,
     ruler: str = "",
+    following: bool = False,
 ) -> list[Run]:
     """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
     read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
-    *ruler* is what sizes are by, where it is not the policies' own.
+    *ruler* is what sizes are by, where it is not the policies' own; *following* says that it is read as it grows.
     """
     info, facts = session.info, session.facts
     name = visible(PurePath(info.path).name) or info.title or "session"
     named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
     problems = plural(len(facts.problems), "problem") if facts.problems else ""
     guessed = window_text(window, width)
-    end: Run = ("at the end", "") if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
+    done: Run = ("● following", GOOD) if following else ("at the end", "")
+    end: Run = done if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
     around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, ruler, point[0]) if text)
     if read is None:
@@ -129,7 +131,7 @@ class HeaderBar(Widget):
         self._starts: list[int] = []
         self._here = Counts(0, 0)
         self._at = 0
-        self._progress = 1.0
+        self._progress, self._following = 1.0, False
         self._read: int | None = None
         self._level: Level | None = None
         self._parts: list[Share] | None = None
@@ -145,6 +147,7 @@ class HeaderBar(Widget):
         *,
         progress: float = 1.0,
         sizes: Sizes | None = None,
+        following: bool = False,
     ) -> None:
         """Show a session at the point of *context*.
 
@@ -152,12 +155,13 @@ class HeaderBar(Widget):
             parts: ``Breakdown.by_category``, None while it is not known.
             sizes: the ruler that these are by; ``bytes/4`` without one.
             progress: the share of the file that has been read.
+            following: whether it is read as it grows.
         """
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
         size, row = size_now(context, sizes), last_request(context)
-        self._at, self._progress = context.at, progress
+        self._at, self._progress, self._following = context.at, progress, following
         self._read = 0 if progress < 1 and not len(session) else None
         self._here = counts_of(context, self._starts)
         message = session.facts.request_message[row] if row >= 0 else -1
@@ -202,6 +206,7 @@ class HeaderBar(Widget):
                 self._progress,
                 self._read,
                 _named(self._sizes, width),
+                self._following,
             )
         ]
         self._columns = range(0)

@@ -16,10 +16,11 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
+from context_tui.quantities import in_short, percent
 from context_tui.session.facts import Kind
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import Sizes
-from context_tui.tui.numbers import in_short, percent, sign, signed
+from context_tui.tui.numbers import sign, signed
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
 
@@ -178,22 +179,24 @@ def would_do(plan: Plan) -> str:
 
 def trigger_forms(plan: Plan, first: int | None) -> list[Paragraph]:
     """Whether it would run here and where it would have, shorter and shorter: why and on which number, why, the
-    numbers alone, nothing more.
+    numbers alone, nothing more, where alone.
     """
     trigger = plan.trigger
     verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
+    least: list[list[Run]] = []
     if not trigger.fires and first is not None:
         where = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
         runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
+        least = [[(f"runs {where}" if first >= 0 else "never runs in this session", style)]]
     # The colon is part of the run before it, as lines are broken between words of a run.
     begun: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
     why: list[Run] = [*begun, (trigger.reason, "")]
-    forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source else []
+    forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
     running = [step for step in plan.steps if step.trigger.fires]
     told = [", ".join(filter(None, (step.policy, _numbers(step.trigger)))) for step in running]
     shorter = ("; ".join(told), ", ".join(step.policy for step in running)) if plan.steps else (_numbers(trigger),)
-    return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs)]
+    return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs, *least)]
 
 
 def _numbers(trigger: Trigger) -> str:

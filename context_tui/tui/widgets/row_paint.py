@@ -6,41 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from context_tui.quantities import percent
+from context_tui.tui.cells import clip, fit
 from context_tui.tui.marks import GLYPHS, Mark
-from context_tui.tui.numbers import percent
 from context_tui.tui.text import plural
 from context_tui.tui.turns import Turn
 
-OPEN, FOLDED, FILLED, RULE, HEAVY, MORE = "▾", "▸", "▇", "─", "━", "…"
+OPEN, FOLDED, FILLED, RULE, HEAVY = "▾", "▸", "▇", "─", "━"
 BAR, KIND, TOKENS = 8, 8, 9
 WORDS = 14
 """Cells that the first words of a folded turn get, whatever else is to be told of it."""
-
-
-def fit(text: str, width: int) -> str:
-    """*text* in exactly *width* cells."""
-    if width <= 0:
-        return ""
-    if text.isascii():
-        return text[:width].ljust(width)
-    return set_cell_size(text, width)
-
-
-def clip(text: str, width: int) -> str:
-    """*text* in exactly *width* cells, with a sign where some of it is cut off."""
-    if width <= 0:
-        return ""
-    if text.isascii() and len(text) <= width:
-        return text.ljust(width)
-    cut = fit(text, width)
-    if cut.rstrip() == text.rstrip() or width < 2:
-        return cut
-    return fit(text, width - 1) + MORE
 
 
 @dataclass(frozen=True)
@@ -86,7 +66,7 @@ class Row:
     starts: bool
     kind: str
     preview: str
-    tokens: int
+    tokens: int | None
     mark: Mark
 
 
@@ -99,13 +79,15 @@ def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Sty
     quiet = dim if outside else styles["quiet"]
     fate = styles.get(row.mark.word, quiet)
     struck = row.mark.word in ("cleared", "summarised", "dropped")
+    tokens = row.tokens or 0
+    shown = "?" if row.tokens is None else f"{tokens:,}"
     parts = [
         (" " + row.mark.glyph, fate),
         (" " + row.index.rjust(columns.index) + " ", quiet),
         (fit(row.kind, KIND), kind),
         (clip(row.preview, columns.preview), fate if struck else text),
-        (f"{row.tokens:>8,} ", quiet if row.tokens < largest // 50 else text),
-        (columns.filled(row.tokens, largest), fate if struck else dim if outside else styles["bar"]),
+        (f"{shown:>8} ", quiet if tokens < largest // 50 else text),
+        (columns.filled(tokens, largest), fate if struck else dim if outside else styles["bar"]),
     ]
     return _strip(parts, columns.width, styles["text"], over)
 

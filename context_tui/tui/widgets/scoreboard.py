@@ -16,8 +16,9 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.quantities import in_short
 from context_tui.tokens.rulers import Sizes
-from context_tui.tui.numbers import in_short, sign
+from context_tui.tui.numbers import sign
 from context_tui.tui.widgets.draw import (
     BAD,
     BOLD,
@@ -189,7 +190,8 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
         runs.append((f"  {words}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
     if columns.would:
         fits = len(row.would) + 2 <= columns.would
-        words = row.would if fits else short_words(_NOUNS.sub("", row.would), columns.would - 2)
+        words = row.would if fits or not row.changes else _NOUNS.sub("", row.would)
+        words = short_words(words, columns.would - 2)
         runs += pad([("  ", ""), (words, quiet)], columns.would)
     if columns.before:
         runs.append((_before(row.request).rjust(columns.before), quiet))

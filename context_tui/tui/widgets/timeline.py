@@ -19,14 +19,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.session.facts import MessageFlag
+from context_tui.tui.cells import clip
 from context_tui.tui.context_events import labels
 from context_tui.tui.listing import line_of
 from context_tui.tui.marks import NO_MARK, Mark, Marker
 from context_tui.tui.rows import HEAD, WHOLE, Rows
-from context_tui.tui.text import Reader, kind_word
+from context_tui.tui.text import Reader, kind_word, of_unknown_size
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.row_paint import Columns, Row, clip, paint_head, paint_row, paint_rule
+from context_tui.tui.widgets.row_paint import Columns, Row, paint_head, paint_row, paint_rule
 
 _PARTS = (
     *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
@@ -314,13 +315,18 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return rows.turn_at(row) in self._matching and self._is_folded(row)
         return Location(rows.message[row], rows.block[row]) in self._matches
 
-    def _tokens(self, row: int, block: int, mark: Mark) -> int:
-        """Tokens as the row stands in the context; outside of it, as it was recorded."""
+    def _tokens(self, row: int, block: int, mark: Mark) -> int | None:
+        """Tokens as the row stands in the context; outside of it, as it was recorded; None where that is unknown."""
         inside = self._marker and block >= 0 and mark.word not in ("before", "after")
         body = self._marker.context.replaced.get(block) if inside and self._marker else None
         if body is None:
-            return self._rows.tokens[row]
+            tokens = self._rows.tokens[row]
+            hidden = block == WHOLE and not tokens and self._is_unknown(row)
+            return None if hidden else tokens
         return self._rows.sizes.of_body(block, body) if self._rows.sizes else body.tokens
+
+    def _is_unknown(self, row: int) -> bool:
+        return self._reader is not None and of_unknown_size(self._reader.session.facts, self._rows.message[row])
 
     # Moving
 

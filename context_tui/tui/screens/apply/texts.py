@@ -21,7 +21,7 @@ from context_tui.tokens.measured import measured
 from context_tui.tui.drafts import Draft
 from context_tui.tui.numbers import sign
 from context_tui.tui.parts import Part
-from context_tui.tui.text import plural, result_text
+from context_tui.tui.text import plural, result_text, words_of_unknown
 from context_tui.tui.widgets.draw import choice_strip
 
 BLOCK_LENGTH = 4_000
@@ -34,7 +34,7 @@ def title(plan: Plan) -> str:
     if not head:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
-    which = f"messages {head[0]:,} to {head[-1]:,}" if len(head) > 1 else f"message {head[0]:,}"
+    which = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
     kept = len(plan.context) - plan.messages_dropped
     return f"{plan.policy}: summarise {which}, est. {plural(tokens, 'token')}; keep {plural(kept, 'message')}"
 
@@ -43,7 +43,7 @@ def choices(kind: str) -> Content:
     """The summarizers, with the chosen one marked, and what else can be chosen; a click chooses."""
     strip = choice_strip({each: f"{n} {each}" for n, each in enumerate(KINDS, 1)}, kind)
     more = (_keyed("n", "model", "model"), "  ", _keyed("u", "server", "url")) if kind != EXTRACT else ()
-    return Content.assemble(_keyed("s", "summarizer", "next_summarizer"), "  ", strip, *more)
+    return Content.assemble(_keyed("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *more)
 
 
 def _keyed(key: str, name: str, action: str) -> Content:
@@ -235,7 +235,7 @@ def _block(block: dict[str, Any]) -> tuple[str, str]:
             return f"result: {result_text(body) if isinstance(body, str | list) else _json(body)}", "muted"
         case "thinking" | "redacted_thinking":
             return "(thinking: not sent)", "muted"
-    return f"({block.get('type')})", "muted"
+    return f"({words_of_unknown(block)})", "muted"
 
 
 def _json(value: Any) -> str:

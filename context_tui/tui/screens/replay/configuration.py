@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from context_tui.errors import PlanError
-from context_tui.policies.native import Native, native
+from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.registry import POLICIES
 from context_tui.replay.words import policy_label
 from context_tui.sanitize import visible
@@ -32,7 +32,7 @@ def configurations(lane: Lane) -> list[tuple[str, Native | None]]:
         PlanError: its settings make no sense.
     """
     policy, params = POLICIES[lane.policy], lane.params
-    window = lane.view.session.window.tokens
+    window = lane.view.session.window
     own = native(lane.policy, params, window)
     steps = policy.steps(params) if own is None else []
     if policy.nests and steps:
@@ -57,12 +57,9 @@ def parts(lane: Lane) -> Iterator[Part]:
 
 def _told(own: Native | None, window: Window) -> Iterator[Part]:
     if own is None:
-        yield Part("no agent's own configuration is known for this policy; y on the screen before copies a command")
+        yield Part(f"{_UNKNOWN}; y on the screen before copies a command")
         return
-    if not own.settings:
-        yield Part("nothing can be set: these are constants of the agent's source")
-    else:
-        yield Part(f"for a window of {window.tokens:,} tokens ({window.source})", "muted")
+    yield Part(_about(own, window), "muted" if own.settings else "text")
     file = ""
     for each in own.settings:
         if each.file != file:
@@ -75,14 +72,26 @@ def _told(own: Native | None, window: Window) -> Iterator[Part]:
         yield Part(f"no setting of the agent: {', '.join(own.fixed)}", "muted")
 
 
+_UNKNOWN = "no agent's own configuration is known for this policy"
+
+
+def _about(own: Native, window: Window) -> str:
+    """What the settings hold for."""
+    if not own.settings:
+        return "nothing can be set: these are constants of the agent's source"
+    return f"for a window of {window.tokens:,} tokens ({window.source})"
+
+
 def text(lane: Lane) -> str:
-    """The same to be copied or saved: notes and what is no setting are comments."""
-    lines: list[str] = []
-    for part in parts(lane):
-        plain = part.look in ("text", "heading") and not part.mark
-        words = part.text if part.mark.strip() == "" else f"note: {part.text}"
-        lines.append("" if not words else words if part.mark == "  " else f"# {words}" if plain else f"#   {words}")
-    return "\n".join(lines).rstrip() + "\n"
+    """The same to be copied or saved: whatever is no setting is a comment."""
+    window, lines = lane.view.session.window, list[str]()
+    try:
+        for label, own in configurations(lane):
+            told = [f"# {_UNKNOWN}"] if own is None else [f"#   {_about(own, window)}", as_text(own)]
+            lines += [f"# {label}", *told, ""]
+    except PlanError as error:
+        return f"# {error}\n"
+    return "\n".join([*lines, f"# {AS_OF}"]) + "\n"
 
 
 class ConfigurationScreen(ModalScreen[None]):

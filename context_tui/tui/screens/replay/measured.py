@@ -57,7 +57,7 @@ def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None
 def studied(made: Measured, known: Shared, how: Settings) -> Measured:
     """The same with its price and its regret, as *how* says."""
     replay = made.replay
-    priced = price(replay, recorded=known.calls, shares_prefix=how.shares_prefix)
+    priced = price(replay, recorded=known.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
     return replace(made, study=Study(replay, priced, regret(replay, known.uses), bound(replay, known.uses)))
 
 

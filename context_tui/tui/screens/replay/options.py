@@ -1,5 +1,5 @@
 """What all replays of a comparison are made with, as settings below those of the policy: ``--recorded``, ``--delay``,
-``--summary-tokens`` and ``--shares-prefix`` of the command line. Pure.
+``--summary-tokens``, ``--shares-prefix`` and ``--cache`` of the command line. Pure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ USUAL_CALLS, USUAL_TOKENS = 20, 20_000
 """What the sliders reach to, where nothing larger is set."""
 
 _DEFAULT = Settings()
-_RECORDED, _DELAY, _SUMMARY, _SHARES = (
-    f"{OWNER}.{name}" for name in ("keep_recorded", "delay", "summary_tokens", "shares_prefix")
+_RECORDED, _DELAY, _SUMMARY, _SHARES, _ANYWHERE = (
+    f"{OWNER}.{name}" for name in ("keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere")
 )
 _FIELDS = {_DELAY: "delay", _SUMMARY: "summary_tokens", _SHARES: "shares_prefix"}
 
@@ -61,16 +61,26 @@ def controls(settings: Settings, recording: Recording | None, *, compacted: bool
             derived=derived,
         ),
         Parameter(_SHARES, "switch", "a summarizer reads the calls' own beginning from the prompt cache", "", False),
+        Parameter(
+            _ANYWHERE,
+            "switch",
+            "of a changed prompt all before the change is read from the cache",
+            "",
+            False,
+        ),
     ]
 
 
 def values(settings: Settings) -> dict[str, Any]:
     """By name, what is set."""
-    return {_RECORDED: settings.recorded == "keep", **{name: getattr(settings, key) for name, key in _FIELDS.items()}}
+    switches = {_RECORDED: settings.recorded == "keep", _ANYWHERE: settings.reuse == "anywhere"}
+    return {**switches, **{name: getattr(settings, key) for name, key in _FIELDS.items()}}
 
 
 def with_value(settings: Settings, name: str, value: Any) -> Settings | None:
     """The same with another value; None where *name* is none of these settings."""
     if name == _RECORDED:
         return replace(settings, recorded="keep" if value else "ignore")
+    if name == _ANYWHERE:
+        return replace(settings, reuse="anywhere" if value else "breakpoints")
     return replace(settings, **{_FIELDS[name]: value}) if name in _FIELDS else None

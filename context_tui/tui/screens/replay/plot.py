@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from context_tui.tui.numbers import in_short
+from context_tui.quantities import in_short
 from context_tui.tui.widgets.canvas import Canvas, eighths
 from context_tui.tui.widgets.draw import BAD, BOLD, MUTED, WARN, Run
 
@@ -211,9 +211,9 @@ def axis(messages: Sequence[int], scale: Scale, cursor: int) -> list[Run]:
     text = f"#{messages[cursor]:,}" if here else ""
     at = min(max(here.start - len(text) // 2, 0), scale.width - len(text)) if here else 0
     first, last = f"#{messages[scale.first]:,}", f"#{messages[scale.end - 1]:,}"
-    if not here or at > len(first):
+    if not here or (at > len(first) and text != first):
         canvas.write(GUTTER, 0, first, MUTED)
-    if not here or at + len(text) < scale.width - len(last):
+    if not here or (at + len(text) < scale.width - len(last) and text != last):
         canvas.write(GUTTER + scale.width - len(last), 0, last, MUTED)
     canvas.write(GUTTER + at, 0, text, f"{BOLD} {WARN}")
     return canvas.line()

@@ -22,12 +22,12 @@ from context_tui.tui.document import Subject
 from context_tui.tui.marks import NO_MARK
 from context_tui.tui.screens.replay import used_later
 from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.replay.drawn import Drawn
 from context_tui.tui.screens.replay.used_later import Shown, Side
 from context_tui.tui.text import kind_word
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, short_words, spread
+from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
 
 Command = Callable[[], str]

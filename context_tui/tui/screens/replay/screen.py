@@ -23,11 +23,11 @@ from textual.worker import Worker, WorkerState
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import parameters_in, value_of
 from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.quantities import percent
 from context_tui.replay.recording import Recording
 from context_tui.sanitize import visible
 from context_tui.tui.command_line import replay_line
 from context_tui.tui.controller import Controller
-from context_tui.tui.numbers import percent
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import policy_about
@@ -35,7 +35,7 @@ from context_tui.tui.screens.replay import options, telling
 from context_tui.tui.screens.replay.charts import Charts, charts_of
 from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
 from context_tui.tui.screens.replay.configuration import ConfigurationScreen
-from context_tui.tui.screens.replay.drawn import ChartsView, Drawn, TableView
+from context_tui.tui.screens.replay.drawn import ChartsView, TableView
 from context_tui.tui.screens.replay.firings import FiringsScreen
 from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
@@ -43,6 +43,7 @@ from context_tui.tui.screens.replay.pulling import Handle, Pulling
 from context_tui.tui.screens.replay.regrets import RegretsScreen
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
+from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.setting_paint import lines_of
 from context_tui.tui.widgets.setting_rows import SettingRows
@@ -159,7 +160,7 @@ class ReplayScreen(Screen[Command | None]):
         told = [list(telling.firing_lines(comparison, firing, width, preview)) for firing in firings]
         found += [line for lines in told for line in lines[:2]] if len(told) > 1 else [*told[0]] if told else []
         if not told:
-            found.append(telling.around_line(comparison, width))
+            found += telling.around_lines(comparison, width)
         found[2 if len(found) > 2 else len(found) : 0] = telling.event_lines(comparison, width)
         return found[:height]
 
@@ -377,7 +378,7 @@ class ReplayScreen(Screen[Command | None]):
         if self.comparison.to_firing(step):
             self.draw_cursor()
         else:
-            self.say(f"{self.comparison.lane.policy} never fires along this recording")
+            self.say(telling.never(self.comparison))
 
     def action_zoom(self, step: int) -> None:
         """Show half as many calls, or twice as many."""

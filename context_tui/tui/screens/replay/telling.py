@@ -13,13 +13,14 @@ from typing import NamedTuple
 from context_tui.lab import Study
 from context_tui.price.priced import FiringPrice, Priced
 from context_tui.price.words import told
+from context_tui.quantities import in_short, percent
 from context_tui.replay.result import Firing
-from context_tui.replay.words import LIMITS, what
+from context_tui.replay.words import LIMITS, never_words, what
 from context_tui.sanitize import visible
 from context_tui.session.facts import Facts, Kind
 from context_tui.tokens.estimators import message_tokens
-from context_tui.tui.context_events import labels
-from context_tui.tui.numbers import in_short, percent, signed
+from context_tui.tui.context_events import is_compaction, labels
+from context_tui.tui.numbers import signed
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
 from context_tui.tui.screens.replay.measured import Measured
 from context_tui.tui.screens.replay.plot import BEGINS, BODY, FALLS, FIRES, OVER, SHADE, TRACE
@@ -39,6 +40,7 @@ from context_tui.tui.widgets.draw import (
     short_words,
     spread,
 )
+from context_tui.tui.wrapping import wrap
 
 REGRETS = 3
 """How many of a firing's regrets are told beside it; the list of firings has all."""
@@ -66,7 +68,7 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
     sizes = ""
     if recording is not None and recording.calls:
         missing = recording.recorded.count(None)
-        sizes = "sizes are estimated: none is recorded" if missing == comparison.calls else ""
+        sizes = "sizes are estimated, by typical factors" if missing == comparison.calls else ""
         sizes = sizes or (f"{plural(missing, 'size')} estimated" if missing else "all sizes recorded")
     name = visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
@@ -77,7 +79,7 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
         (8, (f"{percent(progress)} of the file read" if progress < 1 else "", WARN)),
     ]
-    count = sum(map(len, comparison.events.values()))
+    count = compactions(comparison)
     kept = "kept" if comparison.recorded == "keep" else "undone"
     right: list[Run] = [(f"{plural(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
     return spread([part for part in parts if part[1][0]], right, width)
@@ -147,14 +149,37 @@ def call_line(comparison: Comparison, width: int) -> list[Run]:
     return spread(parts, [], width)
 
 
-def around_line(comparison: Comparison, width: int) -> list[Run]:
-    """Where the policy fires, seen from a call at which it does not."""
+def compactions(comparison: Comparison) -> int:
+    """How many recorded compactions there are, full, micro and silent."""
+    return sum(is_compaction(event) for each in comparison.events.values() for event in each)
+
+
+def never(comparison: Comparison) -> str:
+    """That a policy fires nowhere, and why; perhaps as recorded compactions came first: not one that the file begins
+    with.
+    """
+    within = (each for call, each in comparison.events.items() if call)
+    first = comparison.recorded == "keep" and any(is_compaction(event) for each in within for event in each)
+    missed = comparison.replay.missed if comparison.replay else None
+    why = ", where recorded compactions come first: r undoes them" if first else ""
+    behind = "; it would behind the last call" if _fires_behind(comparison.lane) else ""
+    return f"{comparison.lane.policy} {never_words(missed)}{why}{behind}"
+
+
+def _fires_behind(lane: Lane) -> bool:
+    """Whether a policy would do something at the end of the recording, where no call follows."""
+    plan = lane.view.plan
+    return plan is not None and lane.view.at is None and plan.trigger.fires and plan.changed
+
+
+def around_lines(comparison: Comparison, width: int) -> list[list[Run]]:
+    """Where the policy fires, seen from a call at which it does not; where it fires nowhere, why."""
     made, recording, call = comparison.replay, comparison.recording, comparison.call
     if made is None or recording is None:
         return []
     found = comparison.firing_calls
     if not found:
-        return [(short_words(f"{comparison.lane.policy} never fires along this recording", width), MUTED)]
+        return [[(words, MUTED)] for words in wrap(never(comparison), width)]
     place = bisect_right(found, call)
     before, after = found[place - 1] if place else None, found[place] if place < len(found) else None
     messages = {firing.call: firing.message for firing in made.firings}
@@ -166,7 +191,7 @@ def around_line(comparison: Comparison, width: int) -> list[Run]:
         if after is not None
         else "does not fire again",
     ]
-    return [(short_words("   ".join(words), width), MUTED)]
+    return [[(short_words("   ".join(words), width), MUTED)]]
 
 
 def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:

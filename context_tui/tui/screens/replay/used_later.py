@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from context_tui.lab import Study
+from context_tui.quantities import percent
 from context_tui.regret.calls import command_of
 from context_tui.regret.cases import Case
 from context_tui.regret.tools import PATHS
@@ -15,7 +16,6 @@ from context_tui.replay.result import NEVER, Firing
 from context_tui.session.facts import Kind
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.finding import find
-from context_tui.tui.numbers import percent
 from context_tui.tui.search import searchable
 from context_tui.tui.text import line, plural
 from context_tui.tui.view import Location

@@ -57,10 +57,10 @@ def screen_beside(controller: Controller, comparison: Comparison, take: Take | N
 
 def screen_over(made: Sweep, command: str, options: Options) -> SweepScreen:
     """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
-    from context_tui.tui.screens.sweep.board import ASSUMED, Board
+    from context_tui.tui.screens.sweep.board import Board
     from context_tui.tui.screens.sweep.screen import SweepScreen
 
-    board = Board(made, command=command, window=options.window or ASSUMED)
+    board = Board(made, command=command, window=options.window)
     return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
 
 

@@ -16,6 +16,7 @@ from context_tui.policies.parameters import assignments, parameters_in
 from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session
+from context_tui.session.window import ASSUMED, Window
 from context_tui.sweep.frontier import Point, Standing
 from context_tui.sweep.measure import How, Measured
 from context_tui.sweep.results import Sweep, Whole
@@ -66,8 +67,6 @@ ORDERS = (
 )
 """Orders besides that of the grid, which comes last."""
 GRID = "as given"
-ASSUMED = 200_000
-"""Tokens of a context window where several sessions were swept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,17 +105,19 @@ class Board:
         known: rows of the session that is open; None for such a sweep.
         command: the command line of such a sweep.
         trouble: why a setting cannot be measured.
-        window: tokens of the context window, for settings of agents that are tokens or shares of it.
+        window: the context window, for settings of agents that are tokens or shares of it: that of the session that is
+            open; where several were swept, the one that was given, else an assumed one.
         cursor: the name of the setting that the cursor is on.
         order: the name of the order that settings are listed in; ``reverse`` the other way round.
         only_best: whether only those are listed that nothing beats, and the current one.
     """
 
     def __init__(
-        self, made: Sweep, known: Known | None = None, *, text: str = "", command: str = "", window: int = ASSUMED
+        self, made: Sweep, known: Known | None = None, *, text: str = "", command: str = "", window: int | None = None
     ) -> None:
         self.known, self.text, self.command, self.trouble = known, text, command, ""
-        self.window = known.session.window.tokens if known else window
+        others = Window(window, "given") if window else Window(ASSUMED, "assumed")
+        self.window = known.session.window if known else others
         self.order, self.reverse, self.only_best = ORDERS[0].name, False, False
         self.cursor = made.current
         self._made = {made.by: made}

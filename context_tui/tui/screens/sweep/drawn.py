@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from context_tui.tui.screens.replay.drawn import Drawn
+from context_tui.tui.widgets.drawn import Drawn
 
 
 class ListView(Drawn, can_focus=True):

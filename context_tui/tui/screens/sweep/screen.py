@@ -26,7 +26,6 @@ from context_tui.sweep.rows import Row
 from context_tui.sweep.settings import Setting
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.replay.drawn import Drawn
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep import plot, table, telling
 from context_tui.tui.screens.sweep.board import Board, Known, known_of
@@ -36,6 +35,7 @@ from context_tui.tui.screens.sweep.sessions import SessionsScreen
 from context_tui.tui.screens.sweep.texts import TextScreen, parts, project_parts
 from context_tui.tui.threads import Job, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content
+from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
 
 EVERY, CALM = 0.1, 8

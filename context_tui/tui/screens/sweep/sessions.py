@@ -15,7 +15,6 @@ from textual.screen import Screen
 from context_tui.sweep.results import Whole, whole
 from context_tui.sweep.rows import Row
 from context_tui.sweep.settings import Setting
-from context_tui.tui.screens.replay.drawn import Drawn
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep.board import ORDERS, Board
 from context_tui.tui.screens.sweep.drawn import ListView
@@ -23,6 +22,7 @@ from context_tui.tui.screens.sweep.table import Column, columns_of
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, pad, safe, short_path, spread
 from context_tui.tui.widgets.draw import on as on_ground
+from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
 
 NAME = 30

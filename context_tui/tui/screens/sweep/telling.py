@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from context_tui.policies.native import Native, native
+from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.parameters import differences
 from context_tui.policies.registry import POLICIES
 from context_tui.sanitize import visible
@@ -66,7 +66,7 @@ def header(board: Board, width: int) -> list[Run]:
         (8, ("sweep", HUE)),
         (6, (what, "")),
         (5, (calls, "")),
-        (4, (f"window {board.window:,}" if known else "", MUTED)),
+        (4, (f"window {board.window.tokens:,}" if known else "", MUTED)),
     ]
     order = f"{'largest' if board.largest_first else 'smallest'} {board.order} first"
     order = order if board.order != GRID else "as given, reversed" if board.reverse else "as given"
@@ -256,14 +256,9 @@ def native_lines(board: Board, setting: Setting) -> list[str]:
 
 
 def native_text(board: Board, setting: Setting) -> str:
-    """The same to be copied: keys and values below the file that they belong to; empty where nothing can be set."""
+    """The same to be copied; empty where nothing can be set."""
     found = native_of(board, setting)
-    lines: list[str] = []
-    for each in found.settings if found else ():
-        lines += [f"# {each.file}"] if f"# {each.file}" not in lines else []
-        lines += [f"# {each.note}"] if each.note else []
-        lines.append(f"{each.key} = {each.value}")
-    return "\n".join(lines)
+    return as_text(found) if found and found.settings else ""
 
 
 def best_in_projects(board: Board) -> list[tuple[str, str, str]]:

@@ -1,0 +1,169 @@
+"""The compactions that a recording holds, before and after: what the model had, what it was left with, what was lost.
+
+Three kinds: a full one, with its summary; a micro one that a record announces; and a silent one, which shows only in
+the recorded sizes (:class:`context_tui.session.facts.Drop`) and whose results are inferred.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from context_tui.session.context import STUBS, Context, context_at
+from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.facts import Compaction, Drop, Facts, MessageFlag, Role
+from context_tui.session.session import Session
+from context_tui.tokens.breakdown import CATEGORIES, category_of
+from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.recorded import request_before
+from context_tui.tokens.running import RunningSizes
+
+CompactionKind = Literal["full", "micro", "silent"]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCompaction:
+    """A compaction of the recording.
+
+    Attributes:
+        session: the recording.
+        message: where it happened: a full one's summary, the message after a micro one, the reply that shows a silent
+            one.
+        kind: full, micro or silent.
+        what: what the facts say of it.
+        believed_before: tokens that a runtime with baseline and delta believed the context to have before it; None for
+            an empty one. ``believed_known`` says whether a recorded size is in that.
+        recorded_after: recorded tokens of the first request after it; None where another context begins before that.
+
+    What is there before and after is put together when it is asked for: it takes time in proportion to the contexts.
+    """
+
+    session: Session
+    message: int
+    kind: CompactionKind
+    what: Compaction | Drop
+    believed_before: int | None
+    believed_known: bool
+    recorded_after: int | None
+
+    @cached_property
+    def before(self) -> Context:
+        """The context before it."""
+        if self.kind == "silent":
+            return self.session.context_at(self.message)
+        return context_at(self.session.facts, self.message, cleared=False, content=self.session.content)
+
+    @cached_property
+    def after(self) -> Context:
+        """The context of the first request after it, with what was put in and said by then."""
+        if isinstance(self.what, Drop):
+            return self.before.replacing(dict.fromkeys(self.what.results, STUBS["inferred"]))
+        at = _first_reply(self.session, self.message) if self.kind == "full" else self.message
+        return self.session.context_at(at)
+
+    @cached_property
+    def lost(self) -> Sequence[int]:
+        """Rows of the blocks whose content was there before and is not after, in prompt order."""
+        left = set(self.after.order)
+        return [
+            row
+            for message in self.before.order
+            for row in self.before.blocks_of(message)
+            if row not in self.before.replaced and (message not in left or row in self.after.replaced)
+        ]
+
+    @cached_property
+    def put_in(self) -> Sequence[int]:
+        """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
+        known = set(self.before.order)
+        return [message for message in self.after.order if message not in known]
+
+    @cached_property
+    def kept(self) -> Sequence[int]:
+        """Messages that are there before and after, in prompt order."""
+        left = set(self.after.order)
+        return [message for message in self.before.order if message in left]
+
+    @property
+    def summary(self) -> int | None:
+        """The summary's message, None where there is none."""
+        flags = self.session.facts.flags
+        return next((message for message in self.put_in if flags[message] & MessageFlag.SUMMARY), None)
+
+    def tokens(self, row: int) -> int:
+        """Estimated tokens (``bytes/4``) of a block before it."""
+        body = self.before.replaced.get(row)
+        return body.tokens if body else bytes4(self.session.facts, row)
+
+
+def by_category(context: Context) -> dict[str, int]:
+    """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
+    facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
+    for message in context.order:
+        for row in context.blocks_of(message):
+            body = context.replaced.get(row)
+            found[category_of(facts, message, row)] += body.tokens if body else bytes4(facts, row)
+    return {name: tokens for name, tokens in found.items() if tokens}
+
+
+def recorded_compactions(session: Session) -> list[RecordedCompaction]:
+    """All compactions of a recording, in order."""
+    facts, sizes = session.facts, RunningSizes(session.facts)
+    found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
+    found += (drop for drop in session.drops if drop.results)
+    return [_recorded(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
+
+
+def _recorded(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
+    facts = session.facts
+    at = min(what.message, len(session))
+    if isinstance(what, Drop):
+        after = facts.requests[bisect_left(facts.request_message, at)].context
+        return RecordedCompaction(session, at, "silent", what, after + what.tokens, True, after)
+    believed, known = _believed(facts, at, sizes)
+    kind: CompactionKind = "full" if what.kind == "full" else "micro"
+    return RecordedCompaction(session, at, kind, what, believed, known, _recorded_after(facts, what))
+
+
+def _believed(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
+    """What a runtime believed before message *at*, and whether a recorded size is in that."""
+    sizes.move_to(at, until=at - 1)
+    epoch = epoch_at(facts, at)
+    request = request_before(facts, at, max(epoch.start, last_rewrite(facts, at - 1)))
+    tokens = sizes.believed(epoch, at, request).tokens if sizes.length(epoch, at) else None
+    return tokens, request >= 0
+
+
+def _recorded_after(facts: Facts, what: Compaction) -> int | None:
+    """What the first request after a compaction recorded. After a micro one that may be of another context."""
+    row = bisect_left(facts.request_message, what.message)
+    if row >= len(facts.requests):
+        return None
+    if what.kind == "micro":
+        begun = bisect_left(facts.epochs, what.message, key=lambda epoch: epoch.message)
+        if begun < len(facts.epochs) and what.message <= facts.epochs[begun].message <= facts.request_message[row]:
+            return None
+    return facts.requests[row].context
+
+
+def _first_reply(session: Session, summary: int) -> int:
+    """The point at which the model was first asked behind a summary, in the same context; else where that ends.
+
+    Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
+    """
+    facts = session.facts
+    begun = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
+    start = max(summary + 1, facts.epochs[begun - 1].start)
+    end = min(facts.epochs[begun].message, len(session)) if begun < len(facts.epochs) else len(session)
+    spoken = (
+        message
+        for message in range(start, end)
+        if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_ASKED
+    )
+    return next(spoken, end)
+
+
+_NOT_ASKED = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT

@@ -1,0 +1,187 @@
+"""Following a session that is being written: waiting until its files change, and reading what is new.
+
+The files are only looked at; nothing is locked. A file that was cut, replaced or begun anew is read from its start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats import opening
+from context_tui.formats.base import Advance, Scanner
+from context_tui.formats.kit.files import Changed
+from context_tui.formats.registry import FORMATS
+from context_tui.session.session import Session, SessionInfo
+
+QUIET_MS = 40
+"""Milliseconds without another change after which those so far are handed on; a burst of writes is one change."""
+LONGEST_MS = 250
+"""Milliseconds after which they are, however fast more is written."""
+LOOK_MS = 5_000
+"""Milliseconds after which the waiting looks at the file itself: some file systems tell nothing."""
+LOOK_BESIDE_MS = 1_000
+"""The same where files come in new folders, which are written to before anybody can watch them."""
+
+
+class Watch:
+    """Waits for changes of a session's file, of a database's write-ahead log, of a folder, and of what tells of the
+    session besides its file (:meth:`context_tui.formats.base.Format.beside`).
+    """
+
+    def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
+        """Note how the files are now: what changes from here on is told.
+
+        Args:
+            stop: ends the waiting when it is set.
+        """
+        self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
+        self._stop = stop or Event()
+        self._beside = dict[str, bool]()
+        self._beside = self._find_beside()
+        self._stamp = self._stamps()
+
+    def stop(self) -> None:
+        """End the waiting, from any thread."""
+        self._stop.set()
+
+    def changes(self) -> Iterator[None]:
+        """Yield once for each time that something has changed, until it is stopped; waiting costs nothing."""
+        while not self._stop.is_set():
+            yield from self._changes_in(self._folders())
+
+    def _changes_in(self, folders: list[str]) -> Iterator[None]:
+        """The changes in these folders, as long as they are all that there are."""
+        from watchfiles import watch  # for who follows
+
+        inside = os.path.isdir(self._path)
+        if self._changed():  # before the waiting began
+            yield
+        for found in watch(
+            *folders,
+            watch_filter=None if inside else self._is_own,
+            debounce=LONGEST_MS,
+            step=QUIET_MS,
+            rust_timeout=LOOK_BESIDE_MS if self._beside else LOOK_MS,
+            yield_on_timeout=True,
+            stop_event=self._stop,
+            recursive=inside,
+            raise_interrupt=True,
+        ):
+            if self._stop.is_set():
+                return
+            if found:
+                self._beside = self._find_beside()
+            if self._changed() or (found and (inside or self._beside)):
+                yield
+            if folders != self._folders():
+                return
+
+    def _find_beside(self) -> dict[str, bool]:
+        """What tells of the session besides its file, and whether it is a folder."""
+        if self._form is None or not os.path.isfile(self._path):
+            return {}
+        try:
+            paths = [os.path.realpath(each) for each in self._form.beside(Path(self._path))]
+        except UnreadableSession:  # for now: it is being written
+            return self._beside
+        return {path: os.path.isdir(path) for path in paths}
+
+    def _folders(self) -> list[str]:
+        """The folders to look at."""
+        if os.path.isdir(self._path):
+            return [self._path]
+        own = os.path.dirname(self._path)
+        besides = dict.fromkeys(path if folder else os.path.dirname(path) for path, folder in self._beside.items())
+        return [own, *(each for each in besides if each != own and os.path.isdir(each))]
+
+    def _is_own(self, _: object, path: str) -> bool:
+        path = os.path.realpath(path)
+        return path.startswith(self._path) or path in self._beside or os.path.dirname(path) in self._beside
+
+    def _changed(self) -> bool:
+        stamp, self._stamp = self._stamp, self._stamps()
+        return stamp != self._stamp
+
+    def _stamps(self) -> tuple[object, ...]:
+        return tuple(map(_stamp, (self._path, f"{self._path}-wal", *self._beside)))
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass
+class Growing:
+    """A session that grows: its scanner, which begins anew where the file is another one."""
+
+    info: SessionInfo
+    scanner: Scanner | None = None
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on. Where the file was cut or replaced, everything is revised.
+
+        Raises:
+            UnreadableSession: it cannot be read.
+        """
+        if self.scanner is None:
+            self.scanner = opening.scanner_for(self.info)
+            return self._anew(budget_s)
+        try:
+            return self.scanner.advance(budget_s)
+        except Changed:
+            self.scanner = opening.scanner_for(self.info)
+            return self._anew(budget_s)
+
+    def _anew(self, budget_s: float | None) -> Advance:
+        assert self.scanner is not None
+        step = self.scanner.advance(budget_s)
+        return Advance(step.appended, 0, step.end)
+
+    @property
+    def progress(self) -> float:
+        """Share of the file that has been read."""
+        return self.scanner.progress if self.scanner is not None else 0.0
+
+    def session(self) -> Session:
+        """What has been read so far."""
+        assert self.scanner is not None
+        return self.scanner.session()
+
+
+def follow(info: SessionInfo, watch: Watch | None = None, tell: Callable[[str], object] = print) -> Iterator[Session]:
+    """The session as it is, and again after every change, until it is interrupted or *watch* is stopped.
+
+    A file that cannot be read for a while (it is being replaced, or emptied) is waited for; *tell* says so once.
+
+    Raises:
+        UnreadableSession: it cannot be read at first.
+    """
+    growing, told = Growing(info), ""
+    watch = watch or Watch(info)
+    _read(growing)
+    yield growing.session()
+    for _ in watch.changes():
+        try:
+            _read(growing)
+        except UnreadableSession as error:
+            if str(error) != told:
+                told = str(error)
+                tell(told)
+            growing.scanner = None
+        else:
+            told = ""
+            yield growing.session()
+
+
+def _read(growing: Growing) -> None:
+    while not growing.advance().end:
+        pass

@@ -1,0 +1,59 @@
+"""What a look through the bytes of a file tells: sub-agents, whose records name the call that started them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from context_tui.formats.agent_sdk.shape import AgentSdkShape, agent_of
+from context_tui.formats.kit.lines import SEARCHED, LineFile, lines_with
+from context_tui.formats.kit.values import text_in, title_of
+from context_tui.session.facts import Role
+from context_tui.session.jsontext import loads
+
+_NAMED = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
+
+
+class Agent(NamedTuple):
+    """A sub-agent: the id of the call that started it, and what it was asked first, where that is said."""
+
+    id: str
+    title: str
+
+
+def agents_in(path: Path) -> Iterator[Agent]:
+    """The sub-agents that say something, in the order of the file.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    file, known = LineFile(path), set[bytes]()
+    try:
+        for line in lines_with(file, _NAMED, known):
+            try:
+                record = loads(line)
+                own = agent_of(record) if isinstance(record, dict) else ""
+                part = AgentSdkShape(agent=own).part(record)
+            except ValueError:
+                continue
+            if own and (name := own.encode("utf-8", "replace")) not in known:
+                known.add(name)
+                asked = part.role == Role.USER and not part.results
+                yield Agent(own, (title_of(text_in(part.blocks)) if asked else "") or own)
+    finally:
+        file.close()
+
+
+def is_compacted(path: Path) -> bool:
+    """Whether a file tells of a compaction.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    file = LineFile(path)
+    try:
+        return file.data.find(b'"compact_boundary"', 0, SEARCHED) >= 0
+    finally:
+        file.close()

@@ -1,0 +1,190 @@
+"""Aider's chat history in Markdown: many sessions in a file, told apart by how Aider writes it.
+
+What was typed is a blank line and then its lines, each behind ``#### `` and with two spaces at its end; the console
+stands behind ``> ``, and ends with two spaces; a reply stands between blank lines. So a heading or a quotation of the
+assistant is told from both unless it has all of that. Answers to questions of the console, and commands, are typed and
+not sent; what ``/ask`` sends is written again behind it.
+
+Files that were added to the chat, the system prompt, the repository map, and the summaries that Aider makes of long
+chats are not in the history, and token counts are rounded.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Claim, Format, Found, Scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.files import whole_file
+from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
+from context_tui.formats.kit.usage import with_cache
+from context_tui.formats.kit.values import epoch_ms
+from context_tui.session.facts import Role, Usage
+from context_tui.session.jsontext import BOM
+from context_tui.session.limits import short
+from context_tui.session.session import SessionInfo
+
+HISTORY = ".aider.chat.history.md"
+START = "# aider chat started at "
+NOTE = "best effort: the files in the chat and its summaries are not in the history, and recorded tokens are rounded"
+_TOKENS = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
+_CACHE = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
+_MODEL = re.compile(r"(?:Main model|Model): (\S+)")
+_CLEARS = ("/clear", "/reset")
+_ANSWER = re.compile(r".*\(Y\)es/\(N\)o.*\[\w+\]: \w+")
+"""An answer that was given for a group of questions: it is written as if it had been typed."""
+_FAILED = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
+"""How the message begins by which Aider tells the model that an edit cannot be made; it is shown and sent."""
+_FAILED_END = "Just reply with fixed versions of the block"
+_SCALE = {"k": 1_000, "M": 1_000_000}
+
+
+class AiderFormat(Format):
+    """Chat histories of Aider."""
+
+    name: ClassVar[str] = "aider"
+    about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
+    suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By the line that begins a session."""
+        lines = head.removeprefix(BOM)[:4_096].split(b"\n")
+        return Claim(90, "a chat of Aider started") if any(each.startswith(START.encode()) for each in lines) else None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The sessions in a history."""
+        return documents_in(path, self.name, AiderShape, runs=_runs)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of them."""
+        return DocumentScanner(path, info, AiderShape, runs=_runs)
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """The file that the environment names, and the history of the current project."""
+        folder, named = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
+        places = [*([folder / named] if named else []), *(project / HISTORY for project in (folder, *folder.parents))]
+        return [Found(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
+
+
+class AiderShape:
+    """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
+
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
+        """Nothing stands beside the list but the time."""
+        builder.facts.input_includes_cache = True
+
+    def tools(self, run: Run) -> list[dict[str, Any]]:
+        """None: Aider calls no tools."""
+        return []
+
+    def reply(self, run: Run) -> dict[str, Any] | None:
+        """None: every reply is an element."""
+        return None
+
+    @staticmethod
+    def note(run: Run) -> str:
+        """What the history cannot tell."""
+        return NOTE
+
+    def part(self, value: Any, place: int) -> Part:
+        """What lines of one kind say; commands are run by Aider, and not sent."""
+        text, time = str(value["text"]), epoch_ms(value.get("time"))
+        if value["kind"] in ("console", "counts"):
+            model = _MODEL.search(text)
+            return Part(usage=_usage(text), model=short(model[1]) if model else "")
+        blocks = [{"type": "text", "text": text}]
+        if value["kind"] == "reflected":
+            return Part(Role.USER, blocks, injected=True)
+        if value["kind"] == "said":
+            return Part(Role.ASSISTANT, blocks)
+        if text.startswith(_CLEARS):
+            return Part(compacted=Compacted(text.split()[0], context=(), summarises=False))
+        if text.startswith(("/", "!")) or _ANSWER.fullmatch(text):
+            return Part()
+        return Part(Role.USER, blocks, time=time)
+
+
+def _usage(line: str) -> Usage | None:
+    """The rounded usage that a line of the console tells."""
+    if not (found := _TOKENS.search(line)):
+        return None
+    cached = {kind: _number(size) for size, kind in _CACHE.findall(found[2])}
+    return with_cache(_number(found[1]), cached.get("hit", 0), cached.get("write", 0), _number(found[3]))
+
+
+def _number(text: str) -> int:
+    """A number of tokens as Aider rounds it; 0 where it is none."""
+    scale = _SCALE.get(text[-1], 1)
+    try:
+        return round(float(text.rstrip("kM").replace(",", "")) * scale)
+    except ValueError:
+        return 0
+
+
+def _runs(path: Path) -> list[Run]:
+    """The sessions in a history, each with its elements.
+
+    Raises:
+        UnreadableSession: it cannot be read, or holds none.
+    """
+    text = whole_file(path).decode("utf-8", "replace")
+    runs: list[Run] = []
+    for chunk in re.split(rf"^(?={re.escape(START)})", text, flags=re.MULTILINE):
+        if chunk.startswith(START):
+            first, _, rest = chunk.partition("\n")
+            time = first.removeprefix(START).strip()
+            runs.append(Run({"started": time}, [*_elements(rest, time)]))
+    if not runs:
+        raise UnreadableSession(f"{path}: holds no chat of Aider")
+    return runs
+
+
+def _elements(text: str, time: str) -> Iterator[dict[str, str]]:
+    """What was written; the console's lines together, but for those of tokens. The first typed has the time."""
+    held, texts = "", list[str]()
+    for written, words in [*_written(text), ("", "")]:
+        kind = written
+        if kind == "console":
+            goes_on = held == "reflected" and _FAILED_END not in texts[-1]
+            kind = "reflected" if goes_on or _FAILED.match(words) else "counts" if _TOKENS.search(words) else kind
+        if texts and (kind != held or kind in ("typed", "said", "counts")):
+            yield {"kind": held, "text": "\n".join(texts), **({"time": time} if held == "typed" else {})}
+            time, texts = ("" if held == "typed" else time), []
+        held = kind
+        texts.append(words)
+
+
+def _written(text: str) -> Iterator[tuple[str, str]]:
+    """What was written at once, and its kind: what was typed, what was said, or a line or more of the console."""
+    kind, lines, last, goes_on = "said", list[str](), "blank", False
+    for line in (each.rstrip("\r") for each in text.split("\n")):
+        ended, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
+        if goes_on and not (typed and not lines[-1].strip()):
+            lines.append(line.strip())
+            goes_on = not ended
+            continue
+        if not line.strip():
+            lines.append("")
+            last = "blank"
+            continue
+        if typed and last in ("blank", "typed"):
+            now, words = "typed", line[5:-2]
+        elif last == "console" or (line.startswith(">") and ended and last != "said"):
+            now, words = "console", line.removeprefix(">").strip()
+            goes_on = not ended
+        else:
+            now, words = "said", line
+        if now != kind or now == "console" or (now == "typed" and last == "blank"):
+            if any(each.strip() for each in lines):
+                yield kind, "\n".join(lines).strip("\n")
+            lines = []
+        lines.append(words)
+        kind = last = now
+    if any(each.strip() for each in lines):
+        yield kind, "\n".join(lines).strip("\n")

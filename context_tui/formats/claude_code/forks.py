@@ -1,0 +1,83 @@
+"""Where a session was rewound: messages of which several were typed below the same one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import groupby
+
+from context_tui.session.facts import Facts
+
+
+class Forks:
+    """How the messages of *facts* hang together, and which were left. Those typed first below several are forked.
+
+    ``parents`` are the messages that each hangs below, -1 for none; ``leaf`` is the one that was said last, and
+    ``turns`` counts when others may be left.
+    """
+
+    replaced = None
+    happened: Mapping[tuple[str, int], int] = {}
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.parents: list[int] = []
+        self.leaf, self.turns = -1, 0
+        self._leaves: list[int] = []  # where each epoch ended
+        self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
+        self.forked: set[int] = set()
+
+    def parent(self, message: int) -> int:
+        """The message that one hangs below, -1 for none."""
+        return self.parents[message]
+
+    def typed(self, message: int) -> None:
+        """Take a message that a person typed."""
+        below = self.parents[message]
+        beside = self._typed_below[below]
+        beside.append(message)
+        if below >= 0 and len(beside) > 1:
+            self.forked.update(beside)
+            self.turns += 1
+
+    def go_on(self, message: int) -> None:
+        """Say that *message* was said last. On the way from the one before it lies what may be left, or no longer."""
+        one, other, parents = self.leaf, message, self.parents
+        self.leaf = message
+        while self.forked and one != other:
+            at = max(one, other)
+            if at in self.forked:
+                self.turns += 1
+                return
+            one, other = (parents[one], other) if at == one else (one, parents[other])
+
+    def end_epoch(self) -> None:
+        """Another context begins; what the one before it ended with was not left."""
+        self._leaves.append(self.leaf)
+
+    def left(self) -> list[set[int]]:
+        """The messages of each branch that was left, in the order of the file.
+
+        A fork is where a message has several typed ones below it.
+        """
+        if not self.forked:
+            return []
+        forks = [found for below, found in self._typed_below.items() if below >= 0 and len(found) > 1]
+        begun = [epoch.message for epoch in self._facts.epochs]
+        path = set[int]()
+        for at in (*self._leaves, self.leaf):
+            while at >= 0 and at not in path:
+                path.add(at)
+                at = self.parents[at]
+        left: dict[int, set[int]] = {}  # message to the branch that it is on
+        for found in forks:
+            for _, group in groupby(found, key=lambda message: bisect_right(begun, message)):
+                branches = list(group)
+                live = next((message for message in branches if message in path), branches[-1])
+                left.update((message, {message}) for message in branches if message != live)
+        for message, parent in enumerate(self.parents):
+            if parent in left and message not in left and message not in path:
+                left[message] = left[parent]
+                left[message].add(message)
+        return list({id(branch): branch for _, branch in sorted(left.items())}.values())

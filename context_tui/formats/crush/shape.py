@@ -1,0 +1,137 @@
+"""What a row of ``messages`` says, in the Go opencode's and in Crush's schema, and what the session's row adds.
+
+From the source of both: the summary that the session names is sent first, as a user's; replies without anything in them
+are left out; the session's tokens are those of the newest request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from context_tui.formats.kit.arguments import input_of
+from context_tui.formats.kit.entry_scanner import Entry, compact_anew, use_newest
+from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.session.facts import Compaction, MessageFlag, Role, Usage
+from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.limits import short
+from context_tui.session.spans import Spans
+
+Block = dict[str, Any]
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
+FAILED = ("error", "canceled")
+"""Reasons to finish that are no end of a reply."""
+
+
+class CrushShape:
+    """The rows of one session: the texts of an entry are its columns as an object, and its parts."""
+
+    def __init__(self) -> None:
+        self._summaries: list[int] = []
+        self._spoken = -1  # the newest reply that ended
+
+    def part(self, entry: Entry) -> Part:
+        """What a row says."""
+        row, parts, notes = _parsed(entry)
+        given = as_id(row.get("role"))
+        if given not in ROLES:
+            raise ValueError(f"not a message: unknown role {given[:40]!r}")
+        role, time = ROLES[given], epoch_ms(row.get("created_at"))
+        blocks, failed = [], ""
+        for kind, data in parts:
+            if kind == "finish":
+                failed = _failure(data)
+            elif (block := _block(kind, data)) is not None:
+                blocks.append(block)
+            else:
+                notes.append(f"a part of unknown type {str(kind)[:40]!r}")
+        model = short(as_id(row.get("model"))) if given == "assistant" else ""
+        if row.get("summary"):  # whoever wrote it, it is sent as a user's
+            return Part(Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, injected=True, notes=tuple(notes))
+        flags = 0
+        if not blocks:
+            flags = MessageFlag.NOT_SENT
+            blocks = [{"type": "text", "text": failed}] if failed else []
+        return Part(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
+
+    def take(self, entry: Entry, part: Part, messages: range, builder: MessageBuilder) -> None:
+        """Note the summaries, and the newest reply."""
+        if messages and part.flags & MessageFlag.SUMMARY:
+            self._summaries.append(messages.start)
+        if messages and part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
+            self._spoken = messages.start
+
+    def end(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+        """Take the compactions anew, and the session's tokens as those of the newest reply."""
+        facts = builder.facts
+        summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
+        compact_anew(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        usage, _ = usage_or_note(_usage, about)
+        last = self._summaries[-1] if self._summaries else -1
+        if usage and self._spoken > last:
+            use_newest(facts, usage, self._spoken)
+        return []
+
+
+def _parsed(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
+    """The columns of a row, the types of its parts with what they hold, and what cannot be read."""
+    assert entry.texts is not None
+    columns, text = entry.texts
+    row, parts = loads(columns), loads(text)
+    if not isinstance(row, dict) or not isinstance(parts, list):
+        raise ValueError("its parts are no list")
+    if nested_deeper(parts):
+        raise ValueError("nested too deeply")
+    known = [(part.get("type"), part.get("data")) for part in parts if isinstance(part, dict)]
+    objects = [(kind, data) for kind, data in known if isinstance(data, dict)]
+    return row, objects, ["a part that is not an object"] * (len(parts) - len(objects))
+
+
+def _failure(finish: dict[str, Any]) -> str:
+    """Why a reply ended that did not end well, in a line."""
+    if finish.get("reason") not in FAILED:
+        return ""
+    words = [as_id(finish.get(name)) for name in ("message", "details")]
+    return ": ".join(dict.fromkeys(filter(None, words))) or as_id(finish["reason"])
+
+
+def _block(kind: Any, data: dict[str, Any]) -> Block | None:
+    """A part as a block; None where it is of no known type."""
+    match kind:
+        case "text":
+            return {"type": "text", "text": data.get("text")}
+        case "reasoning":
+            signature = {"signature": data["signature"]} if isinstance(data.get("signature"), str) else {}
+            return {"type": "thinking", "thinking": data.get("thinking"), **signature}
+        case "tool_call":
+            call = {"type": "tool_use", "id": as_id(data.get("id")), "name": as_id(data.get("name"))}
+            return {**call, "input": input_of(data.get("input"))}
+        case "tool_result":
+            result: Block = {"type": "tool_result", "tool_use_id": as_id(data.get("tool_call_id"))}
+            content: Any = as_id(data.get("content"))
+            if isinstance(media := data.get("data"), str) and media:
+                image = _media(as_id(data.get("mime_type")), media)
+                content = [*([{"type": "text", "text": content}] if content else []), image]
+            return {**result, "content": content, **({"is_error": True} if data.get("is_error") else {})}
+        case "image_url":
+            return {"type": "image", "source": {"type": "url", "url": as_id(data.get("url"))}}
+        case "binary":  # its members have no names of their own in the source
+            return _media(as_id(data.get("MIMEType")), as_id(data.get("Data")))
+    return None
+
+
+def _media(mime: str, data: str) -> Block:
+    source = {"type": "base64", "media_type": mime, "data": data}
+    return {"type": "image" if mime.startswith("image/") else "document", "source": source}
+
+
+def _usage(about: Mapping[str, Any]) -> Usage | None:
+    """The tokens of a session's row, which are those of its newest request; none right after a summary.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    prompt, made = (recorded_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(fresh=prompt, output=made) if prompt else None

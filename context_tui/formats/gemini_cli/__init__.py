@@ -1,0 +1,164 @@
+"""Gemini CLI's sessions: JSON documents up to 0.38, JSON lines since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Claim, Format, Found, Scanner
+from context_tui.formats.gemini_cli.places import SUFFIXES, agents_of, info_of, kept
+from context_tui.formats.gemini_cli.shape import (
+    SETUP,
+    GeminiDocument,
+    GeminiLines,
+    content_blocks,
+    is_command,
+    messages_in,
+)
+from context_tui.formats.gemini_cli.write import resume_command, write_session
+from context_tui.formats.kit.branches import branch_of
+from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
+from context_tui.formats.kit.documents import read_runs
+from context_tui.formats.kit.heads import first_values, head_values, values_at
+from context_tui.formats.kit.line_scanner import (
+    LineScanner,
+    LinesContent,
+    copy_lines,
+    is_all_lines,
+    only_session,
+    parse_object,
+)
+from context_tui.formats.kit.values import as_id, text_in, title_of
+from context_tui.losses import Losses
+from context_tui.session.session import Session, SessionInfo
+
+__all__ = ["GeminiCliFormat"]
+
+
+class GeminiCliFormat(Format):
+    """Sessions of Gemini CLI, with those of its sub-agents."""
+
+    name: ClassVar[str] = "gemini-cli"
+    about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
+    writable: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By what the first object names."""
+        first = next(iter(first_values(head)), None)
+        if isinstance(first, dict) and "sessionId" in first and "projectHash" in first:
+            return Claim(95, "a session of Gemini CLI with the hash of its project")
+        return None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The session, and those of its sub-agents; these have it as parent."""
+        [main] = only_session(path, self.name)
+        head = next(iter(head_values(path)), {})
+        if head.get("kind") == "subagent":
+            return [info_of(path, self.name, path.stem, path.parent.name)]
+        found = [main]
+        for file in agents_of(path, as_id(head.get("sessionId"))):
+            try:
+                found.append(info_of(file, self.name, file.stem, str(path)))
+            except OSError:
+                continue
+        return found
+
+    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        """A branch that a rewind left."""
+        return branch_of(main, session_id)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for the session, or for a branch of it."""
+        if not _is_document(path):
+            return LineScanner(path, info, GeminiLines, input_includes_cache=True)
+        if info.id.startswith("branch-"):
+            raise UnreadableSession(f"{path}: unknown session {info.id!r}; it has no branches")
+        return DocumentScanner(path, info, GeminiDocument, runs=lambda file: read_runs(file, messages_in))
+
+    def called(self, session: Session, call: int) -> SessionInfo | None:
+        """The session of a sub-agent that a call says it started."""
+        facts = session.facts
+        own, message = facts.call_id(call), facts.block_message[call]
+        for record in _records(session, message):
+            calls = record.get("toolCalls")
+            for each in calls if isinstance(calls, list) else ():
+                agent = as_id(each.get("agentId")) if isinstance(each, dict) and each.get("id") == own else ""
+                if agent:
+                    return self._agent(Path(session.info.path), agent)
+        return None
+
+    def _agent(self, path: Path, agent: str) -> SessionInfo:
+        head = next(iter(head_values(path)), {})
+        for file in agents_of(path, as_id(head.get("sessionId"))):
+            if agent == file.stem:
+                return info_of(file, self.name, file.stem, str(path))
+        raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
+
+    def listed(self, path: Path) -> bool:
+        """Whether it is no sub-agent's, which stand in a folder of their own among the chats."""
+        return path.suffix not in SUFFIXES or path.parent.parent.name != "chats"
+
+    def title(self, path: Path) -> str:
+        """The summary that the program made, else what was typed first."""
+        typed = ""
+        for record in head_values(path):
+            listed = record.get("messages")
+            for holder in (record, record.get("$set")):
+                if isinstance(holder, dict) and isinstance(text := holder.get("summary"), str) and text.strip():
+                    return title_of(text)
+            for message in listed if isinstance(listed, list) else [record]:
+                typed = typed or _typed(message)
+        return typed
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """In a folder of chats for each project."""
+        return kept(environ, cwd)
+
+    def write(self, session: Session, path: Path) -> Losses:
+        """Write lines, as since 0.39."""
+        return write_session(session, path)
+
+    def can_copy(self, session: Session) -> bool:
+        """Not a branch, which is only some of the file."""
+        return is_all_lines(session) if isinstance(session.content, LinesContent) else not session.info.id
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write the file as it is."""
+        if not self.can_copy(session):
+            return None
+        return copy_lines(session, path) if isinstance(session.content, LinesContent) else copy_document(session, path)
+
+    def resume(self, session: Session, written: Path, out: Path) -> str:
+        """The command that goes on with it, where its project is known."""
+        return resume_command(session, written, out)
+
+
+def _typed(message: Any) -> str:
+    if not isinstance(message, dict) or message.get("type") != "user":
+        return ""
+    text = text_in([block for block in content_blocks(message.get("content")) if block.get("type") == "text"])
+    begins = text.lstrip()
+    return "" if begins.startswith(SETUP) or is_command(begins) else title_of(text)
+
+
+def _is_document(path: Path) -> bool:
+    """Whether a file is one document, not lines: its only object has the messages in it."""
+    values = values_at(path)
+    return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
+
+
+def _records(session: Session, message: int) -> Iterable[dict[str, Any]]:
+    """The records that a message was put together from."""
+    content, facts = session.content, session.facts
+    for row in facts.records_of(message):
+        try:
+            if isinstance(content, LinesContent):
+                yield parse_object(content.raw(row).encode())
+            elif isinstance(content, DocumentContent):
+                yield content.value(row)
+        except ValueError:
+            continue

@@ -1,0 +1,57 @@
+"""Where Gemini CLI keeps its sessions: those of sub-agents in a folder named after the session that started them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from context_tui.formats.base import Found
+from context_tui.formats.kit.places import entries, files_in, home_folder
+from context_tui.session.session import SessionInfo
+
+SUFFIXES = (".json", ".jsonl")
+PREFIX = "session-"
+HASH = re.compile("[0-9a-f]{64}")
+
+
+def projects_folder(environ: Mapping[str, str]) -> Path:
+    """The folder with one for each project."""
+    root = environ.get("GEMINI_CLI_HOME")
+    return (Path(root) if root else home_folder(environ)) / ".gemini" / "tmp"
+
+
+def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
+    """The sessions of every project, whose folder is named after the hash of its path or, newer, after its name.
+
+    Where that is a name, whether it is the current project cannot be told for sure without opening a file.
+    """
+    root = str(cwd.absolute())
+    hashed = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
+    slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
+    for folder in entries(projects_folder(environ)):
+        here = folder.name in (hashed, slug)
+        project = cwd.name if here else folder.name[:8] if HASH.fullmatch(folder.name) else folder.name
+        files = [path for path in files_in(Path(folder.path, "chats"), *SUFFIXES) if path.name.startswith(PREFIX)]
+        lines = {path.name for path in files if path.suffix == ".jsonl"}
+        for path in files:
+            if f"{path.name}l" not in lines:  # one that was gone on with since
+                yield Found(path, project, here)
+
+
+def agents_of(path: Path, session_id: str) -> list[Path]:
+    """The files of the sub-agents of a session."""
+    if not session_id or not re.fullmatch(r"[\w-]+", session_id):
+        return []
+    return sorted(files_in(path.parent / session_id, *SUFFIXES))
+
+
+def info_of(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
+    """A sub-agent's session.
+
+    Raises:
+        OSError: its file is not there.
+    """
+    status = path.stat()
+    return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)

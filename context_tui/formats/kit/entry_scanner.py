@@ -1,0 +1,315 @@
+"""Reading a session whose messages may change after they were written: rows and files with ids of their own.
+
+An entry is a message with all that is kept for it, in a table or a folder of its own. It grows in its place while a
+reply streams in, and loses its output in its place where a runtime prunes: so what was read is held against what is
+there now, and the scan starts again where that differs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Advance
+from context_tui.formats.kit import limits
+from context_tui.formats.kit.branches import BRANCH, LiveBranch
+from context_tui.formats.kit.databases import checksum
+from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
+from context_tui.formats.kit.rereading import Rereading
+from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
+from context_tui.session.session import Session, SessionInfo
+
+BATCH = 64
+"""Entries that are asked for at once."""
+GONE = "it is listed, and not there"
+"""What is wrong with an entry that is not found by its id."""
+
+
+class Entry(NamedTuple):
+    """A message by its id: ``texts`` as they were written, that of the message first; None where it is too large.
+
+    ``why`` is what is wrong with one that is known to be no message.
+    """
+
+    id: str
+    texts: tuple[bytes, ...] | None
+    why: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its texts."""
+        return sum(map(len, self.texts or ()))
+
+    @property
+    def sum(self) -> int:
+        """Its checksum."""
+        return checksum((self.id, *(self.texts or ())))
+
+
+class Source(Protocol):
+    """Where the entries of a session stand."""
+
+    @property
+    def path(self) -> Path:
+        """The file that is named in errors."""
+
+    def stamp(self) -> Hashable:
+        """Something that changes whenever the session is written to."""
+
+    def ids(self) -> list[str]:
+        """The ids of the entries, in the order of the session; each as often as there are entries with it.
+
+        Raises:
+            UnreadableSession: it cannot be read.
+        """
+
+    def entries(self, ids: Sequence[str]) -> list[Entry]:
+        """The entries with these ids, in this order; those that are gone are left out.
+
+        Raises:
+            UnreadableSession: they cannot be read.
+        """
+
+    def about(self) -> Mapping[str, Any]:
+        """What is known of the session beside its entries."""
+
+
+class EntryShape(Protocol):
+    """How a format understands entries. One is made for every pass over a session."""
+
+    def part(self, entry: Entry) -> Part:
+        """What an entry says; the same whenever it is asked.
+
+        Raises:
+            ValueError: it is no message.
+        """
+
+    def take(self, entry: Entry, part: Part, messages: range, builder: MessageBuilder) -> None:
+        """Note what else is known by an entry that went to these new *messages* (none: to an earlier, or beside)."""
+
+    def end(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+        """Make the facts whole, once every entry was taken; may be asked again when there is more.
+
+        Returns:
+            The messages of each branch that was left.
+        """
+
+
+class EntryContent:
+    """Full text of a session from where its entries stand."""
+
+    def __init__(self, read: _Read, facts: Facts) -> None:
+        self.read, self._facts = read, facts
+        self._texts = Rereading(facts)
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        """Blocks of a message, from its entries as they are now.
+
+        Raises:
+            UnreadableSession: they are no longer there.
+        """
+        return self._texts.blocks(message, self._part)
+
+    def entry(self, record: int) -> Entry:
+        """The entry of a record, as it is now.
+
+        Raises:
+            UnreadableSession: it is no longer there.
+        """
+        entry = self._now(record)
+        if entry.why == GONE:
+            raise UnreadableSession(f"{self.read.source.path}: message {entry.id} is gone; open it again")
+        return entry
+
+    def raw(self, record: int) -> str:
+        """The texts of an entry, or the beginning of long ones."""
+        entry = self._now(record)
+        if entry.texts is None:
+            return f"[{limits.TOO_LARGE}]"
+        data = b"\n".join(entry.texts)
+        return limits.beginning(data, len(data))
+
+    def system(self) -> str:
+        """The system prompt, where an entry holds it."""
+        return self.read.builder.system
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Tool schemas, where entries hold them."""
+        return self.read.builder.tools
+
+    def unchanged(self) -> bool:
+        """Whether the entries that were read are still what they were."""
+        return self.read.still_there(self.read.source.ids())
+
+    def _part(self, record: int) -> Part:
+        entry = self.entry(record)
+        try:
+            return self.read.part(entry)
+        except ValueError as error:
+            where = f"{self.read.source.path}: message {entry.id}"
+            raise UnreadableSession(f"{where} has changed since it was read ({error}); open it again") from None
+
+    def _now(self, record: int) -> Entry:
+        return self.read.entries([self.read.ids[self._facts.record_place[record]]])[0]
+
+
+class _Read:
+    """What has been read in one pass: ``ids`` are those of all entries, ``sums`` of those that were read."""
+
+    def __init__(self, source: Source, shape: EntryShape) -> None:
+        self.source, self.shape, self.builder = source, shape, MessageBuilder()
+        self.part = checking(shape.part)
+        self.ids = source.ids()
+        self.sums: list[int] = []
+        self.left: list[set[int]] = []
+
+    def entries(self, ids: Sequence[str]) -> list[Entry]:
+        """The entries with these ids; for one that is not there, that it is not."""
+        found = {entry.id: entry for entry in self.source.entries(ids)}
+        return [found.get(each) or Entry(each, (), GONE) for each in ids]
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry."""
+        place, builder, where = len(self.sums), self.builder, f"message {entry.id}"
+        self.sums.append(entry.sum)
+        if why := entry.why or limits.too_large(entry.size) or ("" if entry.texts is not None else limits.TOO_LARGE):
+            builder.add_problem(place, entry.size, where, why)
+            return
+        before = len(builder.facts)
+        try:
+            part = self.part(entry)
+        except ValueError as error:
+            builder.add_problem(place, entry.size, where, str(error))
+            return
+        builder.add(part, place, entry.size, where)
+        self.shape.take(entry, part, range(before, len(builder.facts)), builder)
+
+    def still_there(self, ids: Sequence[str]) -> bool:
+        """Whether the entries of a session, which now has these *ids*, begin with those that were read."""
+        known = len(self.sums)
+        if [*ids[:known]] != self.ids[:known]:
+            return False
+        for begin in range(0, known, BATCH):
+            some = self.ids[begin : min(begin + BATCH, known)]
+            if [entry.sum for entry in self.entries(some)] != self.sums[begin : begin + len(some)]:
+                return False
+        return True
+
+
+class _Chain:
+    """Messages of which each hangs below the one before it, but for the branches that were *left*."""
+
+    turns, replaced = 1, None
+    happened: Mapping[tuple[str, int], int] = {}
+
+    def __init__(self, left: list[set[int]]) -> None:
+        self._left = left
+
+    def left(self) -> list[set[int]]:
+        return self._left
+
+    def parent(self, message: int) -> int:
+        return message - 1
+
+
+class EntryScanner:
+    """A resumable scan of one session. What was appended is read on; after any other change it starts again.
+
+    Ids of branches begin with the session's own where it has one: ``SESSION/branch-1``.
+    """
+
+    def __init__(self, source: Source, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
+        self._source, self._info, self._new_shape = source, info, shape
+        self._ended = False
+        self._stamp = source.stamp()
+        self._read = _Read(source, shape())
+
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return len(self._read.ids)
+
+    @property
+    def progress(self) -> float:
+        """Share of the entries that have been read."""
+        return len(self._read.sums) / self.count if self.count else 1.0
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        """Read on for about *budget_s* seconds, or to the end when None."""
+        deadline = None if budget_s is None else time.monotonic() + budget_s
+        restarted = self._ended and self._look_again()
+        if self._ended:
+            return Advance(0, None, True)
+        read = self._read
+        facts = read.builder.facts
+        before = 0 if restarted else len(facts)
+        while len(read.sums) < len(read.ids):
+            some = [*islice(read.ids, len(read.sums), len(read.sums) + BATCH)]
+            for entry in read.entries(some):
+                read.take(entry)
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        self._ended = len(read.sums) == len(read.ids)
+        if self._ended:
+            read.left = read.shape.end(self._source.about(), read.builder)
+        changed = read.builder.first_changed(before)
+        return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
+
+    def session(self) -> Session:
+        """A view of what has been read so far."""
+        builder = self._read.builder
+        own, branch = own_and_branch(self._info.id)
+        facts = LiveBranch(builder.facts, _Chain(self._read.left), replace(self._info, id=branch)).facts()
+        if own:
+            facts.branches = [
+                Branch(f"{own}/{each.id.rpartition('/')[2]}", each.messages, each.requests) for each in facts.branches
+            ]
+        return Session(facts, EntryContent(self._read, facts), self._info, len(facts))
+
+    def _look_again(self) -> bool:
+        """Look whether there is more; whether the scan has to start again."""
+        stamp = self._source.stamp()
+        if stamp == self._stamp:
+            return False
+        ids = self._source.ids()
+        self._ended, self._stamp = False, stamp
+        if self._read.still_there(ids):
+            self._read.ids = ids
+            return False
+        self._read = _Read(self._source, self._new_shape())
+        return True
+
+
+def compact_anew(facts: Facts, compactions: Iterable[Compaction]) -> None:
+    """Take these compactions instead of those that are known."""
+    facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
+    for compaction in compactions:
+        facts.add_compaction(compaction)
+
+
+def use_newest(facts: Facts, usage: Usage, message: int) -> None:
+    """Let *usage* be that of the only request that is known of, the one that *message* answers."""
+    time = facts.ended[message]
+    if facts.requests:
+        facts.revise_request(facts.requests[0], usage)
+        facts.request_message[0], facts.request_time[0] = message, time
+    else:
+        facts.add_request(message, usage, time)
+
+
+def own_and_branch(session_id: str) -> tuple[str, str]:
+    """What an id says of a session and of a branch of it: ``SESSION/branch-1``, where either may be missing."""
+    own, _, branch = session_id.rpartition("/")
+    return (own, branch) if branch.startswith(BRANCH) else (session_id, "")
+
+
+def branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
+    """A branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
+    own, branch = own_and_branch(session_id)
+    known = next((each for each in sessions if each.id == own), None)
+    return replace(known, id=session_id, title=branch, parent=main.path) if known and branch else None

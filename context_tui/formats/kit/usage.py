@@ -1,0 +1,105 @@
+"""Recorded usage of one request as providers report it, told apart the same way whoever wrote it down.
+
+Anthropic's input tokens leave cached ones out; OpenAI's, Google's, and LiteLLM's of every provider, have them in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_tui.formats.kit.values import recorded_tokens
+from context_tui.session.facts import Usage
+
+
+def openai_usage(value: Any) -> Usage | None:
+    """Usage of Chat Completions, of the Responses API or as Codex records it; None where *value* is none.
+
+    Cached tokens are part of the prompt's, unless there are more of them (older proxies).
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    if not isinstance(value, dict):
+        return None
+    given, made, details = (
+        ("prompt_tokens", "completion_tokens", "prompt_tokens_details")
+        if "prompt_tokens" in value or "completion_tokens" in value
+        else ("input_tokens", "output_tokens", "input_tokens_details")
+    )
+    if given not in value and made not in value:
+        return None
+    more = value.get(details)
+    cached = max(
+        size_of(more, "cached_tokens") if isinstance(more, dict) else 0,
+        size_of(value, "cache_read_input_tokens"),
+        size_of(value, "prompt_cache_hit_tokens"),
+        size_of(value, "cached_input_tokens"),
+    )
+    return with_cache(
+        size_of(value, given), cached, size_of(value, "cache_creation_input_tokens"), size_of(value, made)
+    )
+
+
+def anthropic_usage(value: Any) -> Usage | None:
+    """Usage of the Messages API; None where *value* is none.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
+        return None
+    split = value.get("cache_creation")
+    hour = size_of(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
+    written = size_of(value, "cache_creation_input_tokens")
+    return Usage(
+        fresh=size_of(value, "input_tokens"),
+        cache_read=size_of(value, "cache_read_input_tokens"),
+        cache_write_5m=max(written - hour, 0),
+        cache_write_1h=hour,
+        output=size_of(value, "output_tokens"),
+    )
+
+
+def usage_from(
+    value: Any,
+    fresh: str,
+    *,
+    cache_read: str = "",
+    cache_write: str = "",
+    output: tuple[str, ...] = (),
+    includes_cache: bool = False,
+) -> Usage | None:
+    """What the members of an object with these names say; None where it has none, or all of them are nothing.
+
+    Args:
+        output: members that add up to what the model wrote; reasoning often stands apart.
+        includes_cache: whether the input counts cached tokens too, as OpenAI's and Google's does and Anthropic's does
+            not.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    if not isinstance(value, dict):
+        return None
+    given, read, written = (size_of(value, name) if name else 0 for name in (fresh, cache_read, cache_write))
+    said = sum(size_of(value, name) for name in output)
+    if not (given or read or written or said):
+        return None
+    return with_cache(given, read, written, said) if includes_cache else Usage(given, read, written, 0, said)
+
+
+def with_cache(given: int, read: int, written: int, output: int) -> Usage:
+    """Usage of a request whose *given* tokens include those *read* from the cache and *written* to it.
+
+    Where there are more of these than of those, they do not.
+    """
+    return Usage(given - read - written if read + written <= given else given, read, written, 0, output)
+
+
+def size_of(members: dict[str, Any], name: str) -> int:
+    """The number of tokens in a member; 0 where there is none.
+
+    Raises:
+        ValueError: it is none that ever was; the message names it.
+    """
+    return recorded_tokens(members.get(name), name)

@@ -1,0 +1,105 @@
+"""Results cleared in koda's own database, by the statement that koda clears them with.
+
+koda's microcompaction is ``UPDATE messages SET content = ? WHERE id IN (...)``, 100 rows at once; no other column or
+table is touched (koda-core, ``microcompact.rs`` and ``db/queries.rs``). Here it is one transaction, for all batches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from context_tui.errors import Error
+from context_tui.formats.base import Check, scan
+from context_tui.formats.kit.databases import HeldDatabase, checksum, text
+from context_tui.formats.kit.row_scanner import RowContent, Rows, RowScanner, TooLarge
+from context_tui.formats.koda.rows import Row
+from context_tui.formats.koda.shape import KodaShape
+from context_tui.session.facts import Kind
+from context_tui.session.markers import KODA_STUB
+from context_tui.session.session import Session
+from context_tui.temporary import moved_beside, private_folder
+
+BATCH = 100
+"""Rows that one statement clears."""
+
+
+def clear_rows(session: Session, texts: Mapping[int, str], check: Check) -> Path:
+    """Clear the results of these block rows, once nobody else has the database open and a backup is there.
+
+    Returns:
+        The path of the backup.
+
+    Raises:
+        Error: nothing was changed, and why.
+        OSError: nothing was changed, as it could not be written.
+    """
+    if not isinstance(session.content, RowContent):
+        raise Error("the session was not read from a database; open the database itself")
+    if any(new != KODA_STUB for new in texts.values()):
+        raise Error(f"koda clears results to {KODA_STUB!r}, and the plan to something else; choose koda-microcompact")
+    ids = {session.facts.record_place[record] for record in _records(session, texts)}
+    rows: Rows[Row] = session.content.rows
+    path = Path(os.path.realpath(rows.database.path))
+    rows.database.close()  # or it is this program that has it open
+    with closing(HeldDatabase(path)) as held:
+        expected = _expected(rows, held, ids)
+        backup = _backed_up(held, path)
+        with held.transaction() as connection:
+            before = connection.total_changes
+            for batch in _batches(sorted(ids)):
+                marks = ", ".join("?" * len(batch))
+                connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (KODA_STUB, *batch))
+            again = scan(RowScanner(held, session.info, KodaShape))
+            content = again.content
+            same = isinstance(content, RowContent) and content.rows.state == expected
+            if not same or connection.total_changes - before != len(ids):  # as by a trigger
+                raise Error(f"{path}: more would change than the cleared results; nothing was changed")
+            check(again)
+    return backup
+
+
+def _records(session: Session, texts: Mapping[int, str]) -> list[int]:
+    """The records of some results, each of which is one."""
+    facts, found = session.facts, []
+    for message in sorted({facts.block_message[block] for block in texts}):
+        blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
+        if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
+            raise Error(f"message {message}: is not made of one row a result; it cannot be changed in place")
+        found += [record for block, record in zip(blocks, records, strict=True) if block in texts]
+    return found
+
+
+def _expected(rows: Rows[Row], held: HeldDatabase, ids: set[int]) -> tuple[int, int, int]:
+    """What the rows will be, told from what they are now, which has to be what was read, to the last one.
+
+    Raises:
+        Error: it is not.
+    """
+    now, after = Rows(held, KodaShape(held), rows.session), 0
+    for row in now.rest():
+        new: Row | TooLarge = row
+        if row.id in ids:
+            if isinstance(row, TooLarge) or text(row.role) != "tool" or row.compacted_at is not None:
+                raise Error(f"{held.path}: row {row.id} is no result in the context; nothing was changed")
+            new = row._replace(content=KODA_STUB.encode())
+        after = checksum(new, after)
+    if now.state != rows.state:
+        raise Error(f"{held.path}: has changed since it was read; nothing was changed; run the command again")
+    return now.read, now.last, after
+
+
+def _backed_up(held: HeldDatabase, path: Path) -> Path:
+    """Copy the database to a file beside it that is not there yet: ``NAME.backup``, ``NAME.backup-2`` and so on."""
+    name = f"{path.name}.backup"
+    with private_folder(path.parent, name) as folder:
+        made = folder / name
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        held.back_up(made)
+        return moved_beside(made, path.with_name(name))
+
+
+def _batches(ids: list[int]) -> list[list[int]]:
+    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]

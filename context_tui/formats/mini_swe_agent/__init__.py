@@ -1,0 +1,101 @@
+"""mini-swe-agent's trajectories: of version 1, of version 2 with tool calls or Responses items, and bare lists."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.base import Claim, Format, Found, Scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in, title_in_head
+from context_tui.formats.kit.documents import Element, Run, read_runs, runs_in
+from context_tui.formats.kit.heads import first_values
+from context_tui.formats.kit.places import home_folder
+from context_tui.formats.mini_swe_agent.shape import MiniSweAgentShape, told_totals
+from context_tui.session.session import Session, SessionInfo
+
+__all__ = ["MiniSweAgentFormat"]
+
+LAST = "last_mini_run.traj.json"
+
+
+class MiniSweAgentFormat(Format):
+    """mini-swe-agent's ``.traj.json``."""
+
+    name: ClassVar[str] = "mini-swe-agent"
+    about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
+    copies: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By what stands beside the messages; of a bare list by the observations in it."""
+        values = first_values(head)
+        if len(values) != 1:
+            return None
+        value = values[0]
+        if isinstance(value, dict):
+            info, version = value.get("info"), value.get("trajectory_format")
+            if isinstance(version, str) and version.startswith("mini"):
+                return Claim(95, f"trajectory_format {version[:40]}")
+            if isinstance(info, dict) and "mini_version" in info:
+                return Claim(92, "info with a mini_version")
+            return None
+        if isinstance(value, list) and _is_bare(value):
+            return Claim(90, "commands in texts of the assistant, and their return codes in those of the user")
+        return None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The only session of a trajectory."""
+        return documents_in(path, self.name, MiniSweAgentShape, runs=_runs)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for it."""
+        return DocumentScanner(path, info, MiniSweAgentShape, runs=_runs)
+
+    def title(self, path: Path) -> str:
+        """The task's first line."""
+        return title_in_head(path, MiniSweAgentShape())
+
+    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+        """The last trajectory, which is all that it keeps where nobody says otherwise."""
+        home = home_folder(environ)
+        folders = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
+        if local := environ.get("LOCALAPPDATA"):
+            folders.append(Path(local) / "mini-swe-agent")
+        places = [folder / "mini-swe-agent" for folder in folders]
+        if told := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
+            places = [Path(told)]
+        return [Found(path, "", False) for place in places if os.path.isfile(path := place / LAST)]
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write the trajectory as it was read."""
+        return copy_document(session, path)
+
+
+def _runs(path: Path) -> list[Run]:
+    return read_runs(path, _found)
+
+
+def _found(values: list[Element]) -> list[Run]:
+    runs = runs_in(values)[:1]
+    for run in runs:
+        run.note = told_totals(run.get("info"))
+    return runs
+
+
+def _is_bare(messages: list[Any]) -> bool:
+    """Whether a list of messages is a trajectory: nothing but texts, with a command or what came of one."""
+    texts = [message for message in messages if isinstance(message, dict)]
+    if not all(
+        message.get("role") in ("system", "user", "assistant") and isinstance(message.get("content", ""), str)
+        for message in texts
+    ):
+        return False
+    observed = any(
+        message["role"] == "user" and message.get("content", "").startswith("<returncode>") for message in texts
+    )
+    asked = any(
+        message["role"] == "assistant" and "```mswea_bash_command" in message.get("content", "") for message in texts
+    )
+    return observed or asked

@@ -1,0 +1,254 @@
+"""What a message of opencode says: its body and its parts, the same in the database, the storage tree and an export.
+
+Reproduced from opencode's own conversion to what it sends (``toModelMessages`` in ``session/message-v2.ts``): ignored
+texts and plain files are left out, results of calls that never ended say so, replies that failed are not sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from context_tui.formats.kit.message_builder import Part
+from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.limits import short
+
+Value = dict[str, Any]
+Block = dict[str, Any]
+
+ASKED = "What did we do so far?"
+"""What the model is given in place of a ``compaction`` part."""
+RAN = "The following tool was executed by the user"
+"""And in place of a ``subtask`` part: a command that the user ran."""
+INTERRUPTED = "[Tool execution was interrupted]"
+"""The result of a call that never ended."""
+AS_TEXT = ("text/plain", "application/x-directory")
+"""Files of these types were read when they were attached: a synthetic text holds what was in them."""
+SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
+"""Parts that the model is not given."""
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.DOTALL)
+
+
+@dataclass
+class Step:
+    """One request within a message: what it said, what came back, and its recorded usage."""
+
+    spoken: list[Block] = field(default_factory=list)
+    results: list[Block] = field(default_factory=list)
+    usage: Any = None
+
+
+def said(info: Value, parts: Sequence[Any]) -> Part:
+    """What a message says.
+
+    Raises:
+        ValueError: it is no message.
+    """
+    role = info.get("role")
+    if role not in ("user", "assistant"):
+        raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+    known = [part for part in parts if isinstance(part, dict)]
+    notes = ["a part that is not an object"] * (len(parts) - len(known))
+    return _spoken(info, known, notes) if role == "assistant" else _typed(info, known, notes)
+
+
+def tokens_of(value: Any) -> Usage | None:
+    """Recorded usage: ``input`` leaves cached tokens out; ``total`` tells whether ``output`` does those of reasoning.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    if not isinstance(value, dict):
+        return None
+    cache = value.get("cache") if isinstance(value.get("cache"), dict) else {}
+    assert isinstance(cache, dict)
+    fresh, output, reasoning = (_size(value, name) for name in ("input", "output", "reasoning"))
+    read, written = _size(cache, "read"), _size(cache, "write")
+    if value.get("total") == fresh + read + written + output + reasoning:
+        output += reasoning
+    return Usage(fresh, read, written, 0, output) if fresh or read or written or output else None
+
+
+def is_summary(info: Value) -> bool:
+    """Whether a message is a summary that counts: finished, without an error; old versions only say when."""
+    ended = bool(info.get("finish")) or time_of(info, "completed") >= 0
+    return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and ended
+
+
+def compaction_in(parts: Sequence[Any]) -> Value | None:
+    """The part that asks for a compaction, if there is one."""
+    return next((part for part in parts if isinstance(part, dict) and part.get("type") == "compaction"), None)
+
+
+def time_of(value: Value, name: str) -> int:
+    """A time within ``time``, as epoch milliseconds; -1 where there is none."""
+    times = value.get("time")
+    return epoch_ms(times.get(name)) if isinstance(times, dict) else -1
+
+
+def state_of(part: Value) -> Value:
+    """The state of a call."""
+    state = part.get("state")
+    return state if isinstance(state, dict) else {}
+
+
+def _size(members: Value, name: str) -> int:
+    value = members.get(name)
+    return recorded_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
+
+
+def _typed(info: Value, parts: list[Value], notes: list[str]) -> Part:
+    blocks: list[Block] = []
+    injects = set[int]()
+    for part in parts:
+        kind = as_id(part.get("type"))
+        if kind == "text":
+            if part.get("ignored"):
+                continue
+            if part.get("synthetic"):
+                injects.add(len(blocks))
+            blocks.append({"type": "text", "text": part.get("text")})
+        elif kind == "file":
+            if part.get("mime") not in AS_TEXT:
+                blocks.append(_file(part))
+        elif kind == "compaction":
+            injects.add(len(blocks))
+            blocks.append({"type": "text", "text": ASKED})
+        elif kind == "subtask":
+            blocks.append({"type": "text", "text": RAN})
+        elif kind not in SILENT:
+            notes.append(_unknown(kind))
+    flags = 0 if blocks else MessageFlag.NOT_SENT
+    time = time_of(info, "created")
+    return Part(Role.USER, blocks, flags=flags, time=time, injects=frozenset(injects), notes=tuple(notes))
+
+
+def _spoken(info: Value, parts: list[Value], notes: list[str]) -> Part:
+    error = info.get("error")
+    sent = not error or (
+        isinstance(error, dict)
+        and error.get("name") == "MessageAbortedError"
+        and any(part.get("type") not in ("step-start", "reasoning") for part in parts)
+    )
+    flags = 0 if sent else MessageFlag.NOT_SENT
+    ended = bool(error) or time_of(info, "completed") >= 0
+    steps = [*_steps(parts, notes, ended=ended)]
+    if not sent:
+        steps[-1].spoken.append({"type": "text", "text": _error(error)})
+    if not any(step.spoken or step.results for step in steps):
+        flags |= MessageFlag.NOT_SENT
+    if is_summary(info):
+        flags |= MessageFlag.SUMMARY
+    made: list[Part] = []
+    time = time_of(info, "created")
+    for number, step in enumerate(steps):
+        usage, unread = usage_or_note(tokens_of, step.usage if len(steps) > 1 else info.get("tokens"))
+        notes += unread
+        if flags & MessageFlag.SUMMARY:  # it is that of the context before
+            usage = None
+        if step.spoken or not number:
+            made.append(Part(Role.ASSISTANT, step.spoken, flags=flags, time=time, usage=usage))
+        if step.results:
+            made.append(Part(Role.USER, step.results, results=True, flags=flags & MessageFlag.NOT_SENT, time=time))
+    first, *more = made
+    model = short(as_id(info.get("modelID")))
+    return Part(
+        first.role,
+        first.blocks,
+        flags=flags,
+        time=first.time,
+        usage=first.usage,
+        notes=tuple(notes),
+        model=model,
+        then=tuple(more),
+    )
+
+
+def _steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[Step]:
+    """The requests that a message is of: one, or in old versions all of a turn."""
+    step = Step()
+    for part in parts:
+        kind, text = as_id(part.get("type")), part.get("text")
+        if kind == "step-start":
+            if step.spoken or step.results:
+                yield step
+                step = Step()
+        elif kind == "step-finish":
+            step.usage = part.get("tokens")
+        elif kind == "text":
+            step.spoken.append({"type": "text", "text": text})
+        elif kind == "reasoning":
+            step.spoken.append(_reasoning(part))
+        elif kind == "tool":
+            state, call_id = state_of(part), as_id(part.get("callID"))
+            given = state.get("input")
+            called = {"type": "tool_use", "id": call_id, "name": as_id(part.get("tool"))}
+            step.spoken.append({**called, "input": given if isinstance(given, dict) else {}})
+            if (result := _result(state, ended=ended)) is not None:
+                step.results.append({"type": "tool_result", "tool_use_id": call_id, **result})
+        elif kind == "file":
+            step.spoken.append(_file(part))
+        elif kind not in SILENT:
+            notes.append(_unknown(kind))
+    yield step
+
+
+def _reasoning(part: Value) -> Block:
+    """Reasoning as a thinking block, with its signature if there is one; encrypted it is of unknown size."""
+    block: Block = {"type": "thinking", "thinking": part.get("text")}
+    metadata = part.get("metadata")
+    for own in metadata.values() if isinstance(metadata, dict) else ():
+        if isinstance(own, dict):
+            if isinstance(signature := own.get("signature"), str):
+                return {**block, "signature": signature}
+            hidden = own.get("reasoningEncryptedContent") or own.get("redactedData")
+            if isinstance(hidden, str) and not part.get("text"):
+                return {"type": "redacted_thinking", "data": hidden}
+    return block
+
+
+def _result(state: Value, *, ended: bool) -> Block | None:
+    """What a call gave: its output with what is attached, its error, or that it never ended; None while it runs."""
+    metadata = state.get("metadata")
+    match state.get("status"):
+        case "completed":
+            attached = state.get("attachments")
+            files = [_file(each) for each in attached if isinstance(each, dict)] if isinstance(attached, list) else []
+            output = state.get("output")
+            output = "" if output is None else output
+            return {"content": [{"type": "text", "text": as_id(output)}, *files] if files else output}
+        case "error":
+            kept = (
+                metadata.get("output") if isinstance(metadata, dict) and metadata.get("interrupted") is True else None
+            )
+            if isinstance(kept, str):
+                return {"content": kept}
+            return {"content": as_id(state.get("error")), "is_error": True}
+    return {"content": INTERRUPTED, "is_error": True} if ended else None
+
+
+def _file(part: Value) -> Block:
+    """A file as an image or a document; one that is only named is of unknown size."""
+    mime, url = as_id(part.get("mime")), as_id(part.get("url"))
+    data = _DATA_URL.fullmatch(url)
+    source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}
+    if mime.startswith("image/"):
+        return {"type": "image", "source": source}
+    title = {"title": part["filename"]} if isinstance(part.get("filename"), str) else {}
+    return {"type": "document", "source": source, **title}
+
+
+def _error(error: Any) -> str:
+    """Why a reply failed, in a line."""
+    if not isinstance(error, dict):
+        return short(as_id(error))
+    data = error.get("data")
+    message = data.get("message") if isinstance(data, dict) else error.get("message")
+    return f"{as_id(error.get('name'))}: {as_id(message)}"
+
+
+def _unknown(kind: str) -> str:
+    return f"a part of unknown type {kind[:40]!r}"

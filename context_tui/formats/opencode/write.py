@@ -1,0 +1,231 @@
+"""Writing a session as the document that ``opencode import`` takes: what its schema requires, and nothing else.
+
+Calls and their results are one part there, so a result stands with its call, whatever message it was in. Ids are new,
+as a message with a known id is not imported.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.arguments import input_of
+from context_tui.formats.kit.writing import body_as_text, write_json
+from context_tui.formats.opencode.parts import ASKED
+from context_tui.losses import Losses
+from context_tui.session.derived import recorded_models, recorded_usage
+from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.session import Session
+
+Block = dict[str, Any]
+
+PROVIDERS = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "google", "grok": "xai"}
+"""Providers by how the names of their models begin; others are not known from the name."""
+VERSION = "1.2.0"
+"""The version whose schema this is."""
+NO_PLACE = "blocks left out that opencode cannot hold"
+MEDIA = ("image", "document")
+
+
+@dataclass
+class _Document:
+    """The messages that are written so far, with ids and times that ascend as opencode's do."""
+
+    session: str
+    model: dict[str, str]
+    folder: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # those without a result so far
+    _asked: str = ""  # the newest message of the user
+    _made: int = 0
+    _now: int = 1
+
+    def id(self, prefix: str) -> str:
+        """A new id, behind all before it."""
+        self._made += 1
+        stamp = (self._now * 0x1000 + self._made) & 0xFFFFFFFFFFFF
+        return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
+
+    def begin(self, role: str, time: int, **more: Any) -> dict[str, Any]:
+        """Begin a message."""
+        self._now = max(self._now, time)
+        info = {"id": self.id("msg"), "sessionID": self.session, "role": role, "time": {"created": self._now}, **more}
+        if role == "assistant":
+            info |= {"parentID": self._asked or self.id("msg"), "mode": "build", "agent": "build", "cost": 0}
+            info |= {**self.model, "path": {"cwd": self.folder, "root": self.folder}}
+        else:
+            info |= {"agent": "build", "model": self.model}
+            self._asked = info["id"]
+        self.messages.append({"info": info, "parts": []})
+        return info
+
+    def add(self, kind: str, **more: Any) -> dict[str, Any]:
+        """Add a part to the newest message."""
+        message = self.messages[-1]
+        own = {"id": self.id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
+        message["parts"].append(part := {**own, **more})
+        return part
+
+
+def write_export(session: Session, path: Path) -> Losses:
+    """Write the context at the end of *session*.
+
+    Returns:
+        What opencode has no place for.
+    """
+    losses, facts, context = Losses(), session.facts, session.context_at()
+    made = _Document(f"ses_{uuid.uuid4().hex[:26]}", _model(facts.model), session.info.cwd or "/")
+    usages, models = recorded_usage(session), recorded_models(session)
+    for index, message in zip(context.order, session.to_messages(), strict=True):
+        injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
+        if message["role"] == "assistant":
+            made.model = _model(models.get(index) or facts.model)
+            _reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
+            if facts.flags[index] & MessageFlag.SUMMARY and not _sums_up(made):
+                losses.add("summaries that are replies like others now")
+        else:
+            _given(made, message["content"], injected, max(facts.time[index], 0), losses)
+    for part in made.calls.values():
+        part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
+    _end(made)
+    if session.content.system():
+        losses.note("the system prompt is left out; opencode adds its own")
+    if session.content.tools():
+        losses.note("the tool schemas are left out; opencode adds its own")
+    created = [each["info"]["time"]["created"] for each in made.messages] or [1]
+    info = {"id": made.session, "slug": f"exported-{made.session[-6:]}", "projectID": "global", "version": VERSION}
+    info |= {"directory": made.folder, "title": session.info.title or "Exported session"}
+    times = {"created": created[0], "updated": created[-1]}
+    write_json({"info": {**info, "time": times}, "messages": made.messages}, path)
+    return losses
+
+
+def _model(name: str | None) -> dict[str, str]:
+    """A model, and its provider as far as the name tells it."""
+    known = name or "unknown"
+    return {
+        "providerID": next((provider for start, provider in PROVIDERS.items() if known.startswith(start)), "unknown"),
+        "modelID": known,
+    }
+
+
+def _sums_up(made: _Document) -> bool:
+    """Say of the newest reply that it is the summary that the message before asked for; whether that asked for one."""
+    if len(made.messages) < 2:
+        return False
+    asked, reply = made.messages[-2:]
+    if [part.get("text") for part in asked["parts"]] != [ASKED]:
+        return False
+    part = asked["parts"][0]
+    asked["parts"] = [
+        {name: part[name] for name in ("id", "sessionID", "messageID")} | {"type": "compaction", "auto": False}
+    ]
+    reply["info"] |= {"summary": True, "mode": "compaction", "agent": "compaction"}
+    return True
+
+
+def _end(made: _Document) -> None:
+    """Say of replies that they ended, but for those with a call that has no result: it would be told to have failed."""
+    for message in made.messages:
+        info = message["info"]
+        states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
+        if info["role"] == "assistant" and "pending" not in states:
+            info["time"]["completed"] = info["time"]["created"]
+            info["finish"] = "tool-calls" if states else "stop"
+
+
+def _reply(made: _Document, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
+    """A message of the assistant; its calls wait for their results."""
+    usage = usage or Usage()
+    cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
+    tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
+    made.begin("assistant", time, tokens=tokens)
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                made.add("text", text=str(block.get("text") or ""))
+            case "thinking":
+                signature = block.get("signature")
+                metadata = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
+                made.add("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
+            case "redacted_thinking":
+                metadata = {"metadata": {"anthropic": {"redactedData": str(block.get("data") or "")}}}
+                made.add("reasoning", text="", time={"start": time}, **metadata)
+            case "tool_use":
+                call_id = str(block.get("id") or "")
+                state = {"status": "pending", "input": _input(block, losses)}
+                made.calls[call_id] = made.add("tool", callID=call_id, tool=str(block.get("name") or ""), state=state)
+            case _:
+                losses.leave_out(NO_PLACE, block)
+
+
+def _input(block: Block, losses: Losses) -> dict[str, Any]:
+    given = block.get("input")
+    if isinstance(given, dict):
+        return given
+    losses.change(block, {**block, "input": input_of(given)}, "calls whose arguments were not an object")
+    return input_of(given)
+
+
+def _given(made: _Document, blocks: list[Block], injected: list[bool], time: int, losses: Losses) -> None:
+    """A user's message: results go to their calls, the rest is a message of its own."""
+    own = [
+        (block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block.get("type") != "tool_result"
+    ]
+    newest = made.messages[-1]["info"]["id"] if made.messages else ""
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            part = made.calls.pop(str(block.get("tool_use_id") or ""), None)
+            if part is None:
+                losses.leave_out("results left out whose call is not there", block)
+                continue
+            if part["messageID"] != newest:
+                losses.add("results moved to their calls")
+            part["state"] = _state(made, part, block, time, losses)
+    if not own:
+        return
+    if len(own) < len(blocks):
+        losses.add("messages with results and text split into two")
+    made.begin("user", time)
+    for block, put_in in own:
+        if block.get("type") == "text":
+            made.add("text", text=str(block.get("text") or ""), **({"synthetic": True} if put_in else {}))
+        elif file := _file(block):
+            made.add("file", **file)
+        else:
+            losses.leave_out(NO_PLACE, block)
+
+
+def _state(made: _Document, part: dict[str, Any], block: Block, time: int, losses: Losses) -> dict[str, Any]:
+    """The state of a call that ended."""
+    times = {"start": time, "end": time}
+    body, given = block.get("content"), part["state"]["input"]
+    if block.get("is_error"):
+        return {"status": "error", "input": given, "error": body_as_text(block, losses), "time": times}
+    blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
+    files = [file for each in blocks if each.get("type") in MEDIA and (file := _file(each))]
+    words = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
+    state = {"status": "completed", "input": given, "title": "", "metadata": {}, "time": times}
+    if not files or len(words) > 1 or len(files) + len(words) < len(blocks):
+        return {**state, "output": body_as_text(block, losses)}
+    if not words:
+        losses.add("results of images alone, with an empty text before them now")
+    own = {"sessionID": made.session, "messageID": part["messageID"], "type": "file"}
+    attachments = [{"id": made.id("prt"), **own, **file} for file in files]
+    return {**state, "output": "".join(words), "attachments": attachments}
+
+
+def _file(block: Block) -> dict[str, str]:
+    """A file part's own members for an image or a document; nothing where it has no address."""
+    source = block.get("source")
+    if block.get("type") not in MEDIA or not isinstance(source, dict):
+        return {}
+    mime = str(source.get("media_type") or ("image/*" if block["type"] == "image" else "application/octet-stream"))
+    named = {"filename": block["title"]} if isinstance(block.get("title"), str) else {}
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return {"mime": mime, "url": f"data:{mime};base64,{source['data']}", **named}
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return {"mime": mime, "url": source["url"], **named}
+    return {}

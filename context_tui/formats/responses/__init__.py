@@ -1,0 +1,63 @@
+"""OpenAI's Responses API: a request as it was sent, a response, both logged together, or bare lists of items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
+from context_tui.formats.kit.documents import preview
+from context_tui.formats.kit.items import is_item
+from context_tui.formats.kit.items_writing import refused
+from context_tui.formats.responses.shape import LISTS, ResponsesShape
+from context_tui.formats.responses.write import write_request
+from context_tui.losses import Losses
+from context_tui.session.session import Session, SessionInfo
+
+__all__ = ["ResponsesFormat"]
+
+
+class ResponsesFormat(Format):
+    """OpenAI Responses JSON."""
+
+    name: ClassVar[str] = "openai-responses"
+    about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
+    writable: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    is_request: ClassVar[bool] = True
+    seen: ClassVar[bool] = False
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """By items that only this API has, or a request with ``input`` beside its model or instructions."""
+        run = preview(head, LISTS)
+        if run is None or run.get("messages") is not None:
+            return None
+        if run.key == "output":
+            return Claim(90, "a response") if run.get("object") == "response" else None
+        if any(map(is_item, run.elements)):
+            return Claim(90, "items of the Responses API")
+        named = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
+        asked = named or run.get("previous_response_id") is not None
+        return Claim(88, "a request with input") if run.key == "input" and run.elements and asked else None
+
+    def sessions(self, path: Path) -> list[SessionInfo]:
+        """The runs in a file."""
+        return documents_in(path, self.name, ResponsesShape)
+
+    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of them."""
+        return DocumentScanner(path, info, ResponsesShape)
+
+    def refuses(self, role: str, block: dict[str, Any]) -> str:
+        """What no item holds."""
+        return refused(role, block)
+
+    def write(self, session: Session, path: Path) -> Losses:
+        """Write a request: model, instructions, items and tools, as far as they are known."""
+        return write_request(session, path)
+
+    def copy(self, session: Session, path: Path) -> list[str] | None:
+        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        return copy_document(session, path)

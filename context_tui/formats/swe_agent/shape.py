@@ -1,0 +1,160 @@
+"""What the messages of SWE-agent's history say, and which of them its processors elided when a model was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
+from context_tui.formats.kit.values import as_id
+from context_tui.formats.mini_swe_agent.shape import task_title
+from context_tui.formats.openai.shape import OpenAIShape
+from context_tui.session.facts import Role
+from context_tui.session.jsontext import loads
+from context_tui.session.limits import short
+
+PROCESSOR = "last_n_observations"
+
+
+@dataclass(frozen=True)
+class Elision:
+    """SWE-agent's ``LastNObservations``: all observations but the first and the last ``n`` are elided, in steps of
+    ``polling``; those with a tag of ``keeps`` never, those with one of ``removes`` always.
+
+    Source: SWE-agent, sweagent/agent/history_processors.py.
+    """
+
+    n: int
+    polling: int = 1
+    keeps: frozenset[str] = frozenset({"keep_output"})
+    removes: frozenset[str] = frozenset({"remove_output"})
+
+
+@dataclass
+class _Observation:
+    """One that may be elided: what it is known by to the builder, and its tags."""
+
+    key: str
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+
+class SweAgentShape(DocumentShape):
+    """Messages of a history, Chat Completions with ``agent``, ``message_type`` and ``is_demo``; or steps."""
+
+    def __init__(self) -> None:
+        self._chat = OpenAIShape()
+        self._agent: Any = None
+        self._task = -1  # the element that holds the task
+        self._elision: Elision | None = None
+        self._observations: list[_Observation] = []
+        self._read = -1  # the last element that was read
+        self._old = 1  # the first observation that is not so old yet that it is elided
+        self._looked_at = 0  # of so many observations it is known whether they are elided by their tags
+        self._elided: set[int] = set()
+        self._clears: dict[int, tuple[str, ...]] = {}  # by element: what was elided from its request on
+
+    def title(self, text: str) -> str:
+        """The title of the task."""
+        return task_title(text)
+
+    def begin(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model, and how observations were elided, from the configuration."""
+        builder.facts.input_includes_cache = True
+        agent = _configured_agent(run.get("replay_config"))
+        model = agent.get("model")
+        if isinstance(model, dict) and isinstance(name := model.get("name"), str):
+            builder.facts.model = short(name)
+        self._elision = _elision_of(agent)
+
+    def part(self, value: Any, place: int) -> Part:
+        """A message; one of another agent in the same file is beside the conversation."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        if "role" not in value and "response" in value:
+            return self._step(value)
+        self._agent = value.get("agent") if self._agent is None else self._agent
+        if value.get("agent", self._agent) != self._agent:
+            return Part()
+        part = self._chat.part(value, place)
+        if part.role == Role.ASSISTANT and not value.get("is_demo"):
+            clears = self._asked(place)
+            return replace(part, cleared=Compacted(PROCESSOR, clears=clears)) if clears else part
+        if part.role != Role.USER:
+            return part
+        if value.get("is_demo"):
+            return replace(part, injected=True)
+        if self._task < 0 and not part.results:
+            self._task = place
+        if part.results:
+            part = _answered(value, part)
+        key = f"element {place}"  # ids of calls come again in trajectories that were replayed
+        if place > self._read:
+            self._read = place
+            self._observations.append(_Observation(key, _tags(value.get("tags"))))
+        return replace(part, key=key, injected=not part.results and place != self._task)
+
+    def _step(self, value: dict[str, Any]) -> Part:
+        """A step of a file without history: what the model said, and what came of it."""
+        said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
+        return Part(Role.ASSISTANT, [said], then=(Part(Role.USER, [seen], injected=True),))
+
+    def _asked(self, place: int) -> tuple[str, ...]:
+        """What was elided anew when the model was asked for the message at *place*."""
+        if self._elision is None:
+            return ()
+        if place > self._read:
+            self._read = place
+            rule, known = self._elision, self._observations
+            old = range(self._old, max(self._old, len(known) // rule.polling * rule.polling - rule.n))
+            new = range(self._looked_at, len(known))
+            self._old, self._looked_at = old.stop, len(known)
+            gone = {
+                number for number in old if not known[number].tags & rule.keeps or known[number].tags & rule.removes
+            }
+            gone |= {number for number in new if known[number].tags & rule.removes}
+            gone -= self._elided
+            self._elided |= gone
+            if gone:
+                self._clears[place] = tuple(known[number].key for number in sorted(gone))
+        return self._clears.get(place, ())
+
+
+def _answered(value: dict[str, Any], part: Part) -> Part:
+    """An observation, which names the calls that it answers in a list."""
+    given, [body] = value.get("tool_call_ids"), part.blocks
+    call = as_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
+    return replace(part, blocks=[{**body, "tool_use_id": call}])
+
+
+def _tags(value: Any) -> frozenset[str]:
+    return frozenset(filter(lambda tag: isinstance(tag, str), value)) if isinstance(value, list) else frozenset()
+
+
+def _configured_agent(config: Any) -> dict[str, Any]:
+    """The agent's part of the configuration, which is an object or its JSON."""
+    try:
+        config = loads(config) if isinstance(config, str) else config
+    except ValueError:
+        return {}
+    agent = config.get("agent") if isinstance(config, dict) else None
+    return agent if isinstance(agent, dict) else {}
+
+
+def _elision_of(agent: dict[str, Any]) -> Elision | None:
+    """How a configuration has observations elided, if at all."""
+    listed = agent.get("history_processors")
+    for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
+        if isinstance(each, dict) and each.get("type") == PROCESSOR:
+            n, polling = each.get("n"), each.get("polling", 1)
+            if type(n) is int and n > 0 and type(polling) is int and polling > 0:
+                keeps, removes = (each.get(f"always_{what}_output_for_tags") for what in ("keep", "remove"))
+                told = Elision(n, polling)
+                return Elision(
+                    n,
+                    polling,
+                    _tags(keeps) if isinstance(keeps, list) else told.keeps,
+                    _tags(removes) if isinstance(removes, list) else told.removes,
+                )
+    return None

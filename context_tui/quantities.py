@@ -1,0 +1,36 @@
+"""Sizes, ages, tokens and shares in few cells, as lists and the screen have them."""
+
+from __future__ import annotations
+
+
+def size(count: int) -> str:
+    """A file size in words; empty when unknown."""
+    if count <= 0:
+        return ""
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+
+
+def age(seconds: float) -> str:
+    """How long ago in one unit; empty for times that are unknown."""
+    if seconds < 0 or seconds > 50 * 365 * 86_400:
+        return "" if seconds > 0 else "now"
+    for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"
+
+
+def in_short(tokens: int) -> str:
+    """Tokens in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
+    if tokens < 1_000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{tokens / 1_000:.1f}k" if tokens < 99_950 else f"{tokens / 1_000:.0f}k"
+    return f"{tokens / 1_000_000:.2f}M" if tokens < 9_995_000 else f"{tokens / 1_000_000:.0f}M"
+
+
+def percent(share: float) -> str:
+    """A share as it is read: ``<1 %`` for what is there but rounds to nothing, ``>99 %`` for what is not quite all."""
+    if 0 < share < 0.005:
+        return "<1 %"
+    return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")

@@ -1,0 +1,24 @@
+"""The recorded compactions, before and after: ``screen`` is thin, ``sides`` is what it draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from context_tui.tui.controller import Controller, Refused
+
+if TYPE_CHECKING:
+    from context_tui.tui.screens.compactions.screen import CompactionsScreen
+
+
+def screen_of(controller: Controller) -> CompactionsScreen:
+    """The compactions of the session on screen, as far as it was read, first the one nearest to the selected message.
+
+    Raises:
+        Refused: it holds none.
+    """
+    from context_tui.tui.screens.compactions.screen import CompactionsScreen
+
+    session = controller.recorded
+    if not session.facts.compactions and not any(drop.results for drop in session.drops):
+        raise Refused("This recording holds no compaction")
+    return CompactionsScreen(controller, session)

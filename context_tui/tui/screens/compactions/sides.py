@@ -1,0 +1,230 @@
+"""Both sides of a recorded compaction as rows of one timeline, and what is said of it above. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from context_tui.compaction.recorded import RecordedCompaction, by_category
+from context_tui.regret.returns import Return
+from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag
+from context_tui.tokens.estimators import bytes4
+from context_tui.tui.text import kind_word, line, of_unknown_size, plural
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, flow, on, pad, short, spread
+
+KEPT, CLEARED, LOST, SUMMARY, PUT_IN = "=", "-", "S", "▸", "+"
+"""The signs of messages: kept, cleared of some content, gone behind the summary, the summary, there only after it."""
+LEGEND = ((KEPT, "kept"), (CLEARED, "content cleared"), (LOST, "lost"), (SUMMARY, "summary"), (PUT_IN, "put in"))
+KIND, TOKENS, USED = 8, 8, 16
+"""Cells of the columns."""
+
+
+class Row(NamedTuple):
+    """A message on either side: its sign, estimated tokens before and after, and what of it was used later."""
+
+    message: int
+    sign: str
+    before: int
+    after: int
+    back: tuple[Return, ...]
+
+
+@dataclass(eq=False)
+class Sides:
+    """A recorded compaction with the message under the cursor.
+
+    ``number`` and ``count`` are its place among those of the recording; ``back`` is what of the lost was used later,
+    and ``known`` whether that is known yet.
+    """
+
+    found: RecordedCompaction
+    number: int
+    count: int
+    back: Sequence[Return] = ()
+    known: bool = False
+    at: int = field(default=-1)
+    """The row under the cursor."""
+
+    def __post_init__(self) -> None:
+        if self.at < 0 and self.rows:
+            summary = self.found.summary
+            first = next((at for at, row in enumerate(self.rows) if row.sign in (CLEARED, LOST)), 0)
+            self.at = self.row_of(summary) if summary is not None else first
+
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """The messages of both sides, each once, in the order of the session."""
+        found, facts = self.found, self.found.session.facts
+        before, after = set(found.before.order), set(found.after.order)
+        lost = Counter(facts.block_message[row] for row in found.lost)
+        rows = []
+        for message in sorted(before | after):
+            sizes = [0, 0]
+            for side, (there, context) in enumerate(((before, found.before), (after, found.after))):
+                if message in there:
+                    bodies = ((row, context.replaced.get(row)) for row in context.blocks_of(message))
+                    sizes[side] = sum(body.tokens if body else bytes4(facts, row) for row, body in bodies)
+            if message not in before:
+                sign = SUMMARY if facts.flags[message] & MessageFlag.SUMMARY else PUT_IN
+            else:
+                sign = LOST if message not in after else CLEARED if lost[message] else KEPT
+            rows.append(Row(message, sign, sizes[0], sizes[1], ()))
+        return rows
+
+    @cached_property
+    def returned(self) -> Mapping[int, list[Return]]:
+        """What was used later, by the message that was lost."""
+        made: dict[int, list[Return]] = defaultdict(list)
+        for each in self.back:
+            made[self.found.session.facts.block_message[each.row]].append(each)
+        return made
+
+    @property
+    def message(self) -> int:
+        """The message under the cursor; -1 for none."""
+        return self.rows[self.at].message if self.rows else -1
+
+    def tell(self, back: Sequence[Return]) -> None:
+        """Take what of the lost was used later."""
+        self.back, self.known = back, True
+        self.__dict__.pop("returned", None)
+
+    def row_of(self, message: int) -> int:
+        """The row of a message, or of the first one behind it."""
+        return next((at for at, row in enumerate(self.rows) if row.message >= message), max(len(self.rows) - 1, 0))
+
+    def move(self, step: int) -> None:
+        """Move the cursor by so many rows."""
+        self.at = min(max(self.at + step, 0), max(len(self.rows) - 1, 0))
+
+    def to_returned(self, step: int) -> bool:
+        """Go to the next (+1) or previous (-1) message that was used later, around the ends; False: there is none."""
+        places = [at for at, row in enumerate(self.rows) if row.message in self.returned]
+        ahead = [at for at in places if (at > self.at if step > 0 else at < self.at)]
+        if not places:
+            return False
+        self.at = (ahead or places)[0 if step > 0 else -1]
+        return True
+
+
+def title(sides: Sides) -> str:
+    """What it is, in a line."""
+    found, what = sides.found, sides.found.what
+    how = f" ({line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
+    kind = {
+        "full": f"full compaction{how}",
+        "micro": f"microcompaction{how}",
+        "silent": "results cleared without a record (inferred from recorded sizes)",
+    }[found.kind]
+    return f"{kind} before #{found.message:,}"
+
+
+def header(sides: Sides, width: int) -> list[Run]:
+    """The screen's first line."""
+    count = f"{sides.number + 1} of {sides.count}"
+    return spread([(2, ("Before and after", BOLD)), (1, (title(sides), HUE))], [(count, BOLD)], width)
+
+
+def words(sides: Sides, width: int) -> list[list[Run]]:
+    """What it came to: sizes, what is there on both sides, what was lost, what came back."""
+    found = sides.found
+    before = "unknown" if found.believed_before is None else f"{found.believed_before:,}"
+    how = "recorded and estimated before" if found.believed_known else "estimated before"
+    after = "not recorded" if found.recorded_after is None else f"{found.recorded_after:,} recorded"
+    if not len(found.before):
+        return flow(_without_before(found, after), width)
+    if found.recorded_after is None and not found.believed_known:  # with a recorded part it would be another measure
+        how, after = "estimated, as nothing is recorded here", f"{sum(by_category(found.after).values()):,}"
+    tokens = sum(map(found.tokens, found.lost))
+    parts: list[list[Run]] = [
+        [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({how})", MUTED)],
+        [("messages ", MUTED), (f"{len(found.before):,} → {len(found.after):,}", BOLD)],
+        [("lost ", MUTED), (f"{plural(len(found.lost), 'block')}, {tokens:,} est. tokens", BAD if tokens else BOLD)],
+    ]
+    if isinstance(found.what, Compaction) and found.what.missing:
+        parts.append([(f"{plural(found.what.missing, 'kept record')} not in the file", WARN)])
+    return [*flow(parts, width), *flow([_came_back(sides)], width)]
+
+
+def _without_before(found: RecordedCompaction, after: str) -> list[list[Run]]:
+    """What is known of a compaction that a file begins with: what was lost is not in it."""
+    told = found.what.pre_tokens if isinstance(found.what, Compaction) else None
+    before = f"{told:,} by the file" if told else "unknown"
+    return [
+        [("context ", MUTED), (f"{before} → {after}", BOLD)],
+        [("messages ", MUTED), (f"{len(found.after):,} after", BOLD)],
+        [("the context before it is not in the file, so what was lost is unknown", WARN)],
+    ]
+
+
+def _came_back(sides: Sides) -> list[Run]:
+    if not sides.known:
+        return [("looking for what later messages came back to…", MUTED)]
+    if not sides.found.lost:
+        return [("nothing that is in the file was lost by it", MUTED)]
+    if not sides.back:
+        return [("nothing of that was used later, as far as the recording shows", GOOD)]
+    gone = sum(not each.had for each in sides.back)
+    told = len(sides.back) - gone
+    still = f"; of {told:,} the context still told" if told else ""
+    return [(f"{plural(len(sides.back), 'block')} of that used later", WARN), (still, MUTED)]
+
+
+def categories(sides: Sides, width: int) -> list[list[Run]]:
+    """Estimated tokens by category on both sides."""
+    before, after = by_category(sides.found.before), by_category(sides.found.after)
+    names = [name for name in {**before, **after}]
+    most = max([*before.values(), *after.values(), 1])
+    bars = max((width - 12 - 2 * TOKENS - 4) // 2, 0)
+    heads = f"{'est. tokens':<12}{'before':>{TOKENS}}{'':{bars + 1}} {'after':>{TOKENS}}"
+    lines: list[list[Run]] = [[(short(heads, width), MUTED)]]
+    for name in sorted(names, key=lambda each: -before.get(each, 0)):
+        runs: list[Run] = [(f"{name.replace('_', ' '):<12}", "")]
+        for each, style in ((before.get(name, 0), BAD), (after.get(name, 0), GOOD)):
+            runs += [(f"{each:>{TOKENS},} ", ""), (("▇" * -(-each * bars // most)).ljust(bars), style)]
+        lines.append(pad(runs, width))
+    return lines
+
+
+def heads(width: int) -> list[Run]:
+    """The line above the rows."""
+    right = f"{'before':>{TOKENS}}{'after':>{TOKENS}}  {'used later':<{USED}}"
+    return pad([("      # who     what", MUTED), (" " * max(width - 20 - len(right), 0), ""), (right, MUTED)], width)
+
+
+def what(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
+    """Who says a message, and what it is about: one with results is about the calls that these answer."""
+    results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
+    if not results:
+        return kind_word(facts, message), preview(message, -1)
+    more = f" and {len(results) - 1:,} more" if len(results) > 1 else ""
+    return kind_word(facts, message, results[0]), preview(message, results[0]) + more
+
+
+def rows(sides: Sides, preview: Callable[[int, int], str], width: int, height: int) -> list[list[Run]]:
+    """The rows in sight, around the cursor. *preview* tells of a message (-1), or of a result by its row."""
+    facts = sides.found.session.facts
+    top = min(max(sides.at - height // 2, 0), max(len(sides.rows) - height, 0))
+    lines = []
+    for at, row in enumerate(sides.rows[top : top + height], top):
+        style = {LOST: BAD, CLEARED: BAD, SUMMARY: HUE, PUT_IN: GOOD}.get(row.sign, MUTED)
+        back = sides.returned.get(row.message, [])
+        used = f"{back[0].use.tier} #{back[0].use.message:,}" if back else ""
+        who, about = what(facts, row.message, preview)
+        left = f"{row.message:>6,} {who:<{KIND}}"
+        after = "?" if row.sign == SUMMARY and of_unknown_size(facts, row.message) else f"{row.after:,}"
+        sizes = f"{row.before:>{TOKENS},}{after:>{TOKENS}}"
+        room = width - 2 - len(left) - len(sizes) - USED - 3
+        runs: list[Run] = [
+            (f"{row.sign} ", style),
+            (left, "" if row.sign != KEPT else MUTED),
+            *pad([(short(about, room), "" if row.sign != KEPT else MUTED)], max(room, 0)),
+            (f" {sizes}  ", ""),
+            (short(used, USED).ljust(USED), WARN if back and not back[0].had else MUTED),
+        ]
+        line_ = pad(runs, width)
+        lines.append(on(line_) if at == sides.at else line_)
+    return lines

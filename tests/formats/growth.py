@@ -1,0 +1,31 @@
+"""A session that grows line by line tells at every step what a fresh reading tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from context_tui.cli.inspect import report_of
+from context_tui.formats.base import scan
+from context_tui.formats.opening import choose, scanner_for
+from tests.formats.histories import columns
+
+
+def check_growth(path: Path, first: Any, *records: Any) -> None:
+    """Write the *first* record to *path* and then the others, in halves, and hold each step against a new scan."""
+    path.write_text(json.dumps(first) + "\n")
+    info = choose(path)
+    growing = scanner_for(info)
+    for record in records:
+        growing.advance()
+        growing.session()
+        line = json.dumps(record) + "\n"
+        for half in (line[: len(line) // 2], line[len(line) // 2 :]):  # a torn line stands there for a while
+            with path.open("a") as file:
+                file.write(half)
+            growing.advance()
+        session, fresh = growing.session(), scan(scanner_for(info))
+        assert report_of(session, timeline=True) == report_of(fresh, timeline=True)
+        assert session.to_messages() == fresh.to_messages()
+        assert columns(session.facts) == columns(fresh.facts)

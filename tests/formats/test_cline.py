@@ -1,0 +1,376 @@
+"""Cline, Roo Code and Cline's SDK: what a person typed, what was sent of a conversation, and what requests took."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from context_tui import apply, from_messages, plan
+from context_tui.exporting import export
+from context_tui.formats.base import scan
+from context_tui.formats.cline import ClineFormat
+from context_tui.formats.cline.sdk import ClineSdkFormat
+from context_tui.formats.opening import format_of, sessions_in
+from context_tui.session.facts import BlockFlag, Usage
+from context_tui.session.session import Session
+from tests.formats.histories import columns, opened, put
+
+CLINE, SDK = ClineFormat(), ClineSdkFormat()
+DETAILS = "<environment_details>\n# Current Mode\n<model>anthropic/claude-sonnet-4.5</model>\n</environment_details>"
+
+
+def message(role: str, ts: int, *texts: str, **more: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": text} for text in texts]
+    return {"role": role, "content": content, **({"ts": ts} if ts else {}), **more}
+
+
+def request(ts: int, given: int, read: int = 0, written: int = 0, **more: Any) -> dict[str, Any]:
+    told = {"request": "x", "tokensIn": given, "tokensOut": 7, "cacheReads": read, "cacheWrites": written}
+    protocol = {"apiProtocol": more.pop("protocol")} if "protocol" in more else {}
+    return {"ts": ts, "type": "say", "say": "api_req_started", "text": json.dumps({**told, **protocol}), **more}
+
+
+def task(folder: Path, messages: list[Any], shown: list[Any] | None = None, rewrites: Any = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if shown is not None:
+        put(folder / "ui_messages.json", shown)
+    if rewrites is not None:
+        put(folder / "context_history.json", rewrites)
+    return put(folder / "api_conversation_history.json", messages)
+
+
+def texts(session: Session, at: int | None = None) -> list[str]:
+    return ["|".join(str(block.get("text")) for block in each["content"]) for each in session.to_messages(at)]
+
+
+ASKED = [
+    message("user", 10, "<task>\nFix it.\n</task>", DETAILS),
+    message("assistant", 20, "I look.\n<read_file>\n<path>a</path>\n</read_file>"),
+    message("user", 30, "[read_file for 'a'] Result:", "1 | alpha", DETAILS),
+    message("assistant", 40, "<attempt_completion>\nDone.\n</attempt_completion>"),
+    message("user", 50, "[attempt_completion] Result:", "See:\n<feedback>\nNot so.\n</feedback>", DETAILS),
+    message("assistant", 60, "Hm."),
+    message("user", 70, "[ERROR] You did not use a tool", DETAILS),
+]
+SHOWN = [
+    {"ts": 11, "type": "say", "say": "text", "text": "Fix it."},
+    request(12, 900, 800, protocol="openai"),
+    request(33, 1_000, 900, protocol="openai"),
+    request(34, 1_001, 900, protocol="openai"),  # tried once more
+    request(55, 1_100, 1_000, protocol="openai"),
+]
+
+
+def test_what_was_typed_and_what_was_taken(tmp_path: Path) -> None:
+    path = task(tmp_path, ASKED, SHOWN)
+    assert format_of(path).name == "cline"
+    [info] = CLINE.sessions(path)
+    assert (info.title, "are texts" in info.note) == ("Fix it.", True)
+    assert CLINE.title(path) == "Fix it." and not CLINE.title(tmp_path / "gone")
+    session = opened(CLINE, path)
+    facts = session.facts
+    assert (len(session), session.turns, facts.model) == (7, 2, "anthropic/claude-sonnet-4.5")
+    assert [(use.fresh, use.cache_read, use.output) for use in facts.requests] == [
+        (100, 800, 7),
+        (101, 900, 7),
+        (100, 1_000, 7),
+    ]
+    unasked = message("assistant", 65, "No request was made for this.")  # as where a client was closed meanwhile
+    session = opened(CLINE, task(tmp_path, [*ASKED, unasked], SHOWN))
+    assert [*session.facts.request_message] == [1, 3, 5]
+    injected = [bool(flag & BlockFlag.INJECTED) for flag in facts.block_flags]
+    assert injected == [False, True, False, True, True, True, False, True, False, True, False, True, True]
+    assert [found.path for found in sessions_in(tmp_path)] == [str(path)]  # the other files are no sessions
+
+
+def test_input_tokens_without_cached_ones(tmp_path: Path) -> None:
+    session = opened(CLINE, task(tmp_path, ASKED[:2], [request(12, 10, 800, 90)]))
+    assert session.facts.requests == [Usage(10, 800, 90, 0, 7)]
+    shown = [request(12, 900, 100), request(13, 5, 0)]  # of Cline they never have them in
+    assert opened(CLINE, task(tmp_path, ASKED[:2], shown[:1])).facts.requests == [Usage(900, 100, 0, 0, 7)]
+    shown = [request(12, 900, 100, protocol="anthropic"), request(31, 2, 900, protocol="anthropic")]
+    assert opened(CLINE, task(tmp_path, ASKED[:4], shown)).facts.requests[0] == Usage(900, 100, 0, 0, 7)
+
+
+def old(count: int, size: int = 0) -> list[dict[str, Any]]:
+    """Cline's messages, which have no time."""
+    return [
+        message("assistant" if number % 2 else "user", 0, f"{number}" + " word" * size, DETAILS)
+        for number in range(count)
+    ]
+
+
+def test_requests_by_where_they_stood(tmp_path: Path) -> None:
+    shown = [request(1, 90, conversationHistoryIndex=-1), request(2, 99, conversationHistoryIndex=3)]
+    facts = opened(CLINE, task(tmp_path, old(6), shown)).facts
+    assert [(facts.request_message[row], use.fresh) for row, use in enumerate(facts.requests)] == [(1, 90), (5, 99)]
+    facts = opened(
+        CLINE, task(tmp_path, old(6), [request(1, 90), request(2, 99)])
+    ).facts  # by their order, from the end
+    assert [(facts.request_message[row], use.fresh) for row, use in enumerate(facts.requests)] == [(3, 90), (5, 99)]
+
+
+def deleted(at: int, last: int) -> dict[str, Any]:
+    more = {"conversationHistoryIndex": at, "conversationHistoryDeletedRange": [2, last]}
+    return {"ts": 100 + at, "type": "say", "say": "text", "text": "x", **more}
+
+
+def test_deleted_ranges(tmp_path: Path) -> None:
+    shown = [deleted(8, 5), deleted(9, 5), deleted(12, 9)]
+    session = opened(CLINE, task(tmp_path, old(14), shown))
+    firsts = [[text[: text.index("|")] for text in texts(session, at)] for at in (8, 9, 12, 13, 14)]
+    assert firsts == [
+        ["0", "1", "2", "3", "4", "5", "6", "7"],
+        ["0", "1", "6", "7", "8"],
+        ["0", "1", "6", "7", "8", "9", "10", "11"],
+        ["0", "1", "10", "11", "12"],
+        ["0", "1", "10", "11", "12", "13"],
+    ]
+    assert [(each.kind, each.trigger, each.message) for each in session.facts.compactions] == [
+        ("full", "truncation", 8),
+        ("full", "truncation", 12),
+    ]
+    assert session.turns == 7  # nothing is a summary
+
+
+def test_rewritten_blocks(tmp_path: Path) -> None:
+    notice = [[105, "text", ["read before"], [["a"]]]]
+    rewrites = [[2, [2, [[0, notice]]]], [4, [2, [[0, [[105, "text", ["x" * 400]]]]]]], [99, [2, [[0, notice]]]], ["?"]]
+    session = opened(CLINE, task(tmp_path, old(12, size=50), [deleted(4, 1)], rewrites))
+    [found] = session.facts.compactions
+    assert (found.kind, found.message, len(found.cleared)) == ("micro", 7, 1)
+    assert texts(session)[2].startswith("[Old") and texts(session, 6)[2].startswith("2 word")
+
+
+CONDENSED = [
+    message("user", 10, "<task>\nFix.\n</task>"),
+    message("assistant", 20, "One", condenseParent="c1"),
+    message("user", 30, "Two", condenseParent="c1"),
+    message("assistant", 39, "The summary.", isSummary=True, condenseId="c1", truncationParent="t1"),
+    message("user", 40, "Kept", truncationParent="t1"),
+    message("assistant", 50, "Also kept", condenseParent="gone"),
+    {"role": "user", "content": "[Sliding window]", "ts": 59, "isTruncationMarker": True, "truncationId": "t1"},
+    message("user", 60, "Later"),
+]
+
+
+def test_condensed_and_truncated(tmp_path: Path) -> None:
+    told = {"summary": "The summary.", "prevContextTokens": 9_000, "newContextTokens": 400}
+    shown = [{"ts": 45, "type": "say", "say": "condense_context", "contextCondense": told}]
+    session = opened(CLINE, task(tmp_path, CONDENSED, shown))
+    assert [(each.message, each.trigger, each.pre_tokens) for each in session.facts.compactions] == [
+        (3, "condense", 9_000),
+        (6, "sliding window", None),
+    ]
+    assert texts(session, 3) == ["<task>\nFix.\n</task>", "One", "Two"]
+    assert texts(session, 6) == ["<task>\nFix.\n</task>", "The summary.", "Kept", "Also kept"]
+    assert texts(session) == ["<task>\nFix.\n</task>", "Also kept", "[Sliding window]", "Later"]
+
+
+def test_the_first_that_hides_a_message_counts(tmp_path: Path) -> None:
+    both = message("user", 30, "Two", condenseParent="c1", truncationParent="t1")
+    session = opened(CLINE, task(tmp_path, [*CONDENSED[:2], both, *CONDENSED[3:]]))
+    assert texts(session, 6) == ["<task>\nFix.\n</task>", "The summary.", "Kept", "Also kept"]
+
+
+def test_a_history_that_starts_over(tmp_path: Path) -> None:
+    messages = [message("assistant", 39, "What was done.", isSummary=True), message("user", 40, "Go on.")]
+    session = opened(CLINE, task(tmp_path, messages))
+    assert [(each.message, each.kind) for each in session.facts.compactions] == [(0, "full")]
+    assert (texts(session), session.turns) == (["What was done.", "Go on."], 1)
+
+
+def test_native_calls_and_reasoning(tmp_path: Path) -> None:
+    messages = [
+        message("user", 1, "<task>Fix.</task>"),
+        {"type": "reasoning", "encrypted_content": "x", "summary": []},
+        {
+            "role": "assistant",
+            "ts": 3,
+            "reasoning_content": "hm",
+            "content": [{"type": "tool_use", "id": "a", "name": "read_file", "input": {"path": "a"}}],
+        },
+        {
+            "role": "user",
+            "ts": 4,
+            "content": [{"type": "tool_result", "tool_use_id": "a", "content": "b"}, {"type": "text", "text": DETAILS}],
+        },
+    ]
+    session = opened(CLINE, task(tmp_path, messages))
+    kinds = [[block["type"] for block in each["content"]] for each in session.to_messages()]
+    assert kinds == [["text"], ["thinking"], ["thinking", "tool_use"], ["tool_result", "text"]]
+    assert (session.turns, CLINE.sessions(tmp_path / "api_conversation_history.json")[0].note) == (1, "")
+    assert session.facts.block_flags[1] & BlockFlag.UNKNOWN_SIZE
+
+
+def test_a_task_that_grows(tmp_path: Path) -> None:
+    path = task(tmp_path, CONDENSED[:1], [])
+    growing = CLINE.scanner(path, CLINE.sessions(path)[0])
+    growing.advance()
+    for messages, shown in [(CONDENSED[:n], [request(15, 9)] if n > 4 else []) for n in range(2, 9)]:
+        task(tmp_path, messages, shown)
+        growing.advance()
+        assert columns(growing.session().facts) == columns(opened(CLINE, path).facts), len(messages)
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({}, ".config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks/17"),
+        ({}, ".config/Cursor/User/globalStorage/rooveterinaryinc.roo-cline/tasks/ab"),
+        ({"XDG_CONFIG_HOME": "x"}, "x/VSCodium/User/globalStorage/rooveterinaryinc.roo-cline/tasks/ab"),
+        ({}, "Library/Application Support/Code - Insiders/User/globalStorage/saoudrizwan.claude-dev/tasks/17"),
+        ({"APPDATA": "r"}, "r/Windsurf/User/globalStorage/saoudrizwan.claude-dev/tasks/17"),
+        ({}, ".cline/data/tasks/17"),
+        ({"CLINE_DIR": "c"}, "c/data/tasks/17"),
+    ],
+)
+def test_where_tasks_are_kept(environ: dict[str, str], folder: str, tmp_path: Path) -> None:
+    path = task(tmp_path / folder, ASKED)
+    given = {name: str(tmp_path / value) for name, value in environ.items()}
+    assert [found.path for found in CLINE.kept({"HOME": str(tmp_path), **given}, tmp_path)] == [path]
+
+
+def test_what_stands_beside_a_task_is_not_of_an_export_in_its_folder(tmp_path: Path) -> None:
+    """It has other messages, what was deleted from the task is no longer there, and nothing is recorded of it."""
+    session = opened(CLINE, task(tmp_path, old(14), [deleted(8, 5), request(109, 900, conversationHistoryIndex=9)]))
+    assert session.facts.requests and len(session.context_at()) == 10
+    written = export(session, tmp_path / "api_conversation_history.copy.json", "cline").path
+    again = opened(CLINE, written)
+    assert texts(again) == texts(session) and not again.facts.requests and not again.facts.compactions
+    assert [*CLINE.beside(written)] == []
+
+
+# -- Cline's SDK
+
+
+def spoke(number: int, given: int, read: int) -> dict[str, Any]:
+    return {
+        "id": f"m{number}",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "I edit."}],
+        "ts": 1_783_376_868_000 + number,
+        "modelInfo": {"id": "anthropic/claude-opus-4.8", "provider": "cline"},
+        "metrics": {"inputTokens": given, "outputTokens": 9, "cacheReadTokens": read, "cacheWriteTokens": 0},
+    }
+
+
+def session_of(*messages: dict[str, Any]) -> dict[str, Any]:
+    base = {"version": 1, "updated_at": "2026-07-15T05:42:04.818Z", "agent": "lead", "sessionId": "17"}
+    return {**base, "messages": [*messages], "system_prompt": "You are Cline."}
+
+
+def session_file(path: Path, *messages: dict[str, Any]) -> Path:
+    return put(path, session_of(*messages))
+
+
+SPOKEN = [
+    {
+        "id": "m0",
+        "role": "user",
+        "content": [{"type": "text", "text": "Fix a."}, {"type": "file", "path": "a", "content": "alpha " * 50}],
+        "ts": 1_783_376_868_000,
+    },
+    spoke(1, 900, 0),
+    {"id": "m2", "role": "user", "content": [{"type": "text", "text": "Well?"}], "ts": 1_783_376_869_000},
+    spoke(3, 990, 890),
+]
+
+
+def test_a_session_of_the_sdk(tmp_path: Path) -> None:
+    folder = tmp_path / "kept" / "17"
+    folder.mkdir(parents=True)
+    path = session_file(folder / "17.messages.json", *SPOKEN)
+    put(folder / "17.json", {"version": 1, "cwd": "/src", "metadata": {"fork": {"forkedFromSessionId": "16"}}})
+    assert format_of(path).name == "cline-sdk"
+    [info] = SDK.sessions(path)
+    assert (info.title, info.cwd, info.note) == ("Fix a.", "/src", "forked from session 16")
+    session = opened(SDK, path)
+    assert (session.content.system(), session.turns) == ("You are Cline.", 2)
+    assert SDK.title(path) == "Fix a."
+    assert session.facts.requests == [Usage(900, 0, 0, 0, 9), Usage(100, 890, 0, 0, 9)]
+    assert session.facts.model == "anthropic/claude-opus-4.8"
+    assert [*session.facts.block_flags][:2] == [0, BlockFlag.INJECTED] and session.facts.size[1] == 300
+    environ = {"CLINE_SESSION_DATA_DIR": str(tmp_path / "kept")}
+    assert [found.path for found in SDK.kept(environ, tmp_path)] == [path]
+
+
+def test_compactions_of_the_sdk(tmp_path: Path) -> None:
+    notice = "<SYSTEM_NOTICE>\nEarlier context was compacted.\n</SYSTEM_NOTICE>"
+    first = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Fix a."}, {"type": "text", "text": notice}],
+        "metadata": {"kind": "compaction", "reason": "manual_compaction", "messagesRemoved": 22},
+    }
+    session = opened(SDK, session_file(tmp_path / "a.json", first, *SPOKEN[1:]))
+    [found] = session.facts.compactions
+    assert (found.message, found.trigger, found.pre_tokens, session.turns) == (0, "manual_compaction", None, 2)
+    assert [*session.facts.block_flags][:2] == [0, BlockFlag.INJECTED]
+    summary = {
+        "role": "user",
+        "content": [{"type": "text", "text": "Context summary:\n\nAll."}],
+        "metadata": {"kind": "compaction_summary", "tokensBefore": 21_919},
+    }
+    session = opened(SDK, session_file(tmp_path / "b.json", *SPOKEN, summary, *SPOKEN[2:]))
+    [found] = session.facts.compactions
+    assert (found.message, found.trigger, found.pre_tokens) == (4, None, 21_919)
+    assert texts(session)[0] == "Context summary:\n\nAll."
+    assert len(session.context_at()) == 3
+
+
+def test_recordings(shared: Path, tmp_path: Path) -> None:
+    """Against counts that another program made of the same files."""
+    corpus = shared / "corpus"
+    for path in sorted((corpus / "roo").glob("*__api_conversation_history_*")):
+        for each in (corpus / "roo").glob(f"{path.name.split('__api_')[0]}__*"):
+            shutil.copy(each, tmp_path / f"{each.stem.rsplit('__', 1)[1].rsplit('_', 1)[0]}.json")
+        names = ("api_conversation_history", "ui_messages")
+        messages, shown = (json.loads((tmp_path / f"{name}.json").read_bytes()) for name in names)
+        uses = [json.loads(each["text"]) for each in shown if each.get("say") == "api_req_started"]
+        facts = scan(CLINE.scanner(tmp_path / "api_conversation_history.json", CLINE.sessions(path)[0])).facts
+        assert [use.context for use in facts.requests] == [use["tokensIn"] for use in uses]
+        assert [use.cache_read for use in facts.requests] == [use["cacheReads"] for use in uses]
+        assert len(facts) == len(messages) and not facts.problems
+        typed = 1 + sum(each.get("say") == "user_feedback" for each in shown)
+        assert opened(CLINE, path).turns == typed
+    path = corpus / "cline-sdk" / "cline__session.messages.json"
+    messages = json.loads(path.read_bytes())["messages"]
+    facts = opened(SDK, path).facts
+    told = [each["metrics"] for each in messages if "metrics" in each]
+    assert [use.context for use in facts.requests] == [each["inputTokens"] for each in told]
+    used = [block for each in messages for block in each["content"] if block["type"] == "tool_use"]
+    assert len(facts.calls) == len(used) == sum(row >= 0 for row in facts.call_result)
+
+
+def test_writing_a_conversation(tmp_path: Path) -> None:
+    session = opened(CLINE, task(tmp_path / "a", ASKED, SHOWN))
+    done = apply(session, plan(session, "manual", cut=4), "What happened.")
+    result = export(done, tmp_path / "out.json", "cline")
+    written = json.loads((tmp_path / "out.json").read_bytes())
+    assert all({"role", "content", "ts"} <= set(each) for each in written)
+    assert [each["role"] for each in written if each.get("isSummary")] == ["assistant"]
+    again = opened(CLINE, tmp_path / "out.json")
+    assert texts(again)[-3:] == texts(done)[-3:] and "What happened." in "".join(texts(again))
+    assert [each.kind for each in again.facts.compactions] == ["full"]
+    assert any("api_conversation_history.json" in words for words in result.losses)
+
+
+def test_thinking_is_kept_as_reasoning(tmp_path: Path) -> None:
+    said = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]}
+    export(from_messages([{"role": "user", "content": "Well?"}, said]), tmp_path / "out.json", "cline")
+    again = opened(CLINE, tmp_path / "out.json")
+    assert [block["type"] for block in again.to_messages()[1]["content"]] == ["thinking", "text"]
+
+
+def test_a_task_with_files_beside_it_is_written_anew(tmp_path: Path) -> None:
+    session = opened(CLINE, task(tmp_path / "a", CONDENSED, SHOWN))
+    result = export(session, tmp_path / "out.json", "cline")
+    again = opened(CLINE, tmp_path / "out.json")
+    assert texts(again) == texts(session) and len(again) == 4 and result.losses
+    alone = opened(CLINE, task(tmp_path / "b", CONDENSED))
+    export(alone, tmp_path / "copy.json", "cline")
+    assert len(json.loads((tmp_path / "copy.json").read_bytes())) == len(CONDENSED)

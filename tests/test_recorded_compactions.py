@@ -1,0 +1,117 @@
+"""Recorded compactions, before and after: what was there, what was lost, and what later messages came back to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from context_tui.cli.inspect import report_of
+from context_tui.compaction.recorded import by_category, recorded_compactions
+from context_tui.regret.index import index_of
+from context_tui.regret.returns import returns
+from context_tui.session.facts import Facts
+from context_tui.tokens.measured import measured
+from tests.formats.providers import Provider
+from tests.formats.recordings import Recording, call, result, text, usage
+
+RARE = "the flux capacitor wants 1.21 gigawatts in relay_seventeen.py"
+FOUND = "def reticulate_splines_carefully(amount_of_splines, threshold=0.0173): pass"
+
+
+def ids(facts: Facts, rows: object) -> list[str]:
+    return [facts.call_id(row) or facts.kind[row].__str__() for row in rows]  # type: ignore[attr-defined]
+
+
+def compacted() -> Recording:
+    """A micro compaction before message 5, and a full one that keeps two messages and attaches a file."""
+    made = Recording()
+    made.user("Fix it.")
+    made.assistant(call("t1", "Read", file_path="/p/a.py"), use=usage(5_000))
+    made.results(result("t1", f"x = 1\n{FOUND}\n" * 20))
+    made.assistant(call("t2", "Bash", command="make"), use=usage(6_000))
+    made.results(result("t2", RARE + "\nok " * 100))
+    made.microcompact("t1", tokens=5_500)
+    head = made.assistant(text("Made."), use=usage(5_200))
+    tail = made.user("And the other?")
+    made.boundary(6_100, preservedSegment={"headUuid": head, "tailUuid": tail, "anchorUuid": tail})
+    made.summary()
+    made.attachment("file", filename="/p/b.py", content="y = 2")
+    made.assistant(text(f"I remember: {RARE}"), use=usage(3_000))
+    made.assistant(call("t3", "Edit", file_path="/p/a.py", old_string=FOUND, new_string="pass"), use=usage(3_100))
+    made.results(result("t3", "edited"))
+    return made
+
+
+def test_both_sides_of_a_cut(tmp_path: Path) -> None:
+    session = compacted().open(tmp_path)
+    micro, full = recorded_compactions(session)
+    facts = session.facts
+    assert (micro.kind, micro.message, full.kind, full.message) == ("micro", 5, "full", 7)
+    assert (len(micro.before), len(micro.after), micro.summary) == (5, 5, None)
+    assert ids(facts, micro.lost) == ["t1"] and micro.kept == [*range(5)] and not micro.put_in
+    assert [*full.before.order] == [*range(7)] and [*full.after.order][:3] == [7, 5, 6]
+    assert full.summary == 7 and full.put_in == [7] and full.kept == [5, 6]
+    # What the micro one had cleared is not lost again.
+    assert {facts.block_message[row] for row in full.lost} == {0, 1, 3, 4} and "t1" not in ids(facts, full.lost)[2:]
+    assert (full.believed_before, full.believed_known, full.recorded_after) == (5_200 + 1 + 3, True, 3_000)
+    for side in (micro.before, micro.after, full.before, full.after):
+        assert sum(by_category(side).values()) == measured(side).total
+
+
+def test_a_silent_one_is_told_by_what_was_inferred(tmp_path: Path) -> None:
+    made = Provider(base=90_000)
+    made.user("do it")
+    for tool, size in (("Read", 40_000), ("Task", 4_000), ("Read", 30_000), ("Grep", 20_000)):
+        made.step(tool, size=size)
+    made.steps()
+    made.user("go on")
+    made.clear(40_000, 30_000, 20_000)
+    made.reply(text("reply"))
+    session = made.recording.open(tmp_path)
+    [silent] = recorded_compactions(session)
+    [drop] = session.drops
+    assert silent.kind == "silent" and tuple(silent.lost) == drop.results and silent.message == drop.message
+    assert silent.believed_before == silent.recorded_after + drop.tokens  # type: ignore[operator]
+    assert sum(by_category(silent.before).values()) > sum(by_category(silent.after).values()) + 15_000
+    [told] = report_of(session, compactions=True)["drops"]
+    assert told["lost"]["blocks"] == 3 and told["came_back"] == [] and told["summary"] is None
+
+
+def test_what_came_back_is_told_with_what_still_had_it(tmp_path: Path) -> None:
+    session = compacted().open(tmp_path)
+    micro, full = recorded_compactions(session)
+    uses = index_of(session)
+    [edit] = returns(micro, uses)
+    assert (edit.use.tier, edit.had) == ("edit", ()) and FOUND in edit.use.evidence
+    path, reference = returns(full, uses)  # the path stood in the call that the micro one left
+    assert [session.facts.call_id(each.row) for each in (path, reference)] == ["t1", "t2"]
+    assert path.use.evidence == "/p/a.py" and RARE in reference.use.evidence
+    told = report_of(session, compactions=True)
+    assert [len(each["came_back"]) for each in told["compactions"]] == [1, 2]
+    [back] = told["compactions"][0]["came_back"]
+    assert (back["message"], back["block"], back["still_in_context"]) == (2, 0, [])
+    assert "came_back" not in report_of(session)["compactions"][0]
+    json.dumps(told)
+
+
+def test_a_summary_that_still_tells_it_is_named(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("Fix it.")
+    made.assistant(call("t1", "Bash", command="make"), use=usage(5_000))
+    made.results(result("t1", f"{RARE}\nok"))
+    made.boundary(6_100)
+    made.summary(f"So far: {RARE}")
+    made.assistant(text(f"I remember: {RARE}"), use=usage(3_000))
+    session = made.open(tmp_path)
+    [full] = recorded_compactions(session)
+    [back] = returns(full, index_of(session))
+    assert [session.facts.block_message[row] for row in back.had] == [3]
+
+
+def test_history_that_is_not_in_the_file_has_no_before(tmp_path: Path) -> None:
+    made = Recording()
+    made.boundary(998_659)
+    made.summary()
+    made.user("on")
+    [full] = recorded_compactions(made.open(tmp_path))
+    assert (full.believed_before, len(full.before), [*full.after.order], full.lost) == (None, 0, [0, 1], [])

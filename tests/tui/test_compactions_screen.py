@@ -1,0 +1,165 @@
+"""The screen of recorded compactions: both sides in one list, what was lost, and the ways to the inspector and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from context_tui.compaction.recorded import by_category, recorded_compactions
+from context_tui.regret.index import index_of
+from context_tui.regret.returns import returns
+from context_tui.session.facts import Compaction
+from context_tui.session.memory import from_messages
+from context_tui.session.session import Session
+from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.screens.compactions.screen import CompactionsScreen
+from context_tui.tui.screens.compactions.sides import Sides, categories, header, rows, words
+from context_tui.tui.text import Reader
+from context_tui.tui.widgets.draw import cells
+from tests.formats.recordings import Recording, call, result, text, usage
+from tests.test_recorded_compactions import RARE, compacted
+from tests.tui.fakes import drawn
+from tests.tui.inspecting import inspector, settled
+from tests.tui.inspecting import session as conversation
+
+
+def sides(session: Session, number: int) -> Sides:
+    found = recorded_compactions(session)
+    made = Sides(found[number], number, len(found))
+    made.tell(returns(found[number], index_of(session)))
+    return made
+
+
+def told(lines: list[list[tuple[str, str]]]) -> list[str]:
+    return ["".join(text for text, _ in line).rstrip() for line in lines]
+
+
+def test_both_sides_are_one_list(tmp_path: Path) -> None:
+    session = compacted().open(tmp_path)
+    micro, full = sides(session, 0), sides(session, 1)
+    assert "".join(row.sign for row in micro.rows) == "==-=="
+    assert "".join(row.sign for row in full.rows) == "SSSSS==▸"
+    assert [(row.before, row.after) for row in micro.rows][2] == (410, 8)
+    assert full.message == 7 and micro.message == 2  # the summary; the first message with cleared content
+    assert told(rows(full, Reader(session).preview, 90, 40))[4].startswith("S      4 result  Bash make")
+    assert "reference #8" in told(rows(full, Reader(session).preview, 90, 40))[4]
+    assert told([header(full, 90)])[0].endswith("2 of 2") and "full compaction (auto)" in told([header(full, 90)])[0]
+    assert "2 blocks of that used later" in " ".join(told(words(full, 60)))
+    assert any(line.startswith("tool result") for line in told(categories(full, 56)))
+
+
+def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
+    made = Recording()
+    made.user("Fix it.")
+    made.assistant(call("t1", "Read", file_path="/p/a.py"), use={})
+    made.results(result("t1", "x = 1\n" * 200))
+    made.assistant(text("Made."), use={})
+    made.microcompact("t1")
+    made.user("And now?")
+    found = sides(made.open(tmp_path), 0)
+    assert found.found.believed_before == sum(by_category(found.found.before).values())
+    before, after = found.found.believed_before, sum(by_category(found.found.after).values())
+    says = f"context {before:,} → {after:,} (estimated, as nothing is recorded here)"
+    assert 0 < after < before and told(words(found, 90))[0].startswith(says)
+
+
+def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
+    made = Recording()
+    made.boundary(6_100)
+    made.summary()
+    made.assistant(text("I go on."), use=usage(3_000))
+    lines = told(words(sides(made.open(tmp_path), 0), 120))
+    assert lines[0].startswith("context 6,100 by the file → 3,000 recorded")
+    assert "not in the file" in " ".join(lines)
+
+
+@given(st.integers(30, 200), st.integers(1, 50), st.integers(-3, 30))
+def test_lines_fit(width: int, height: int, at: int) -> None:
+    session = conversation(compacted=True)
+    [found] = recorded_compactions(session)
+    made = Sides(found, 0, 1)
+    made.move(at)
+    lines = rows(made, Reader(session).preview, width, height)
+    assert len(lines) == min(height, len(made.rows))
+    fits = max(width, 60)
+    assert all(
+        cells(line) <= fits for line in [*lines, *words(made, fits), *categories(made, fits), header(made, fits)]
+    )
+
+
+async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path) -> None:
+    running = ContextTuiApp(compacted().open(tmp_path))
+    async with running.run_test(size=(140, 44)) as pilot:
+        await settled(pilot)
+        await pilot.press(*"Bpu")  # in one burst: keys wait for what they are about
+        await settled(pilot)
+        screen = running.screen
+        assert isinstance(screen, CompactionsScreen) and len(screen.all) == 2
+        await pilot.press("n")
+        await settled(pilot)
+        assert screen.shown == 1 and screen.sides.known
+        for key, shown in (("left_parenthesis", 0), ("right_parenthesis", 1)):  # as in the inspector
+            await pilot.press(key)
+            await settled(pilot)
+            assert screen.shown == shown
+        await pilot.press("u", "u")
+        assert screen.sides.message == 4
+        text = drawn(running)
+        assert RARE in text and "This session is being continued" in text and "used at #8" in text
+        await pilot.press("enter")
+        await settled(pilot)
+        view = inspector(running).view
+        assert (view.point, view.cursor.message) == (7, 4)
+        await pilot.press("B", "n", "u", "u", "g")
+        await settled(pilot)
+        assert inspector(running).view.cursor.message == 8
+
+
+async def test_parentheses_go_through_the_compactions(tmp_path: Path) -> None:
+    running = ContextTuiApp(compacted().open(tmp_path))
+    async with running.run_test(size=(140, 44)) as pilot:
+        await settled(pilot)
+        points = []
+        for key in ("left_parenthesis", "left_parenthesis", "left_parenthesis", "right_parenthesis"):
+            await pilot.press(key)
+            await settled(pilot)
+            points.append(inspector(running).view.point)
+        assert points == [7, 5, 7, 5]
+
+
+@pytest.mark.parametrize("key", ["B", "right_parenthesis"])
+async def test_a_recording_without_one_says_so(key: str) -> None:
+    running = ContextTuiApp(conversation())
+    async with running.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.press(key)
+        await settled(pilot)
+        assert not isinstance(running.screen, CompactionsScreen)
+        assert any("holds no compaction" in str(each.message) for each in running._notifications)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+def test_picture(snap_compare: Callable[..., bool], tmp_path: Path, size: tuple[int, int]) -> None:
+    """A full compaction at a lost message that was used later: both sides, categories, message and summary."""
+
+    async def steps(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await pilot.press("B", "u", "u")
+        await settled(pilot)
+
+    app = ContextTuiApp(compacted().open(tmp_path))
+    assert snap_compare(app, terminal_size=size, run_before=steps)
+
+
+def test_a_file_that_begins_compacted_says_that_what_went_is_not_in_it() -> None:
+    session = from_messages([{"role": "user", "content": "a summary"}, {"role": "assistant", "content": "on"}])
+    session.facts.add_compaction(Compaction(0, "full", pre_tokens=21_919))
+    text = " ".join(told(words(sides(session, 0), 90)))
+    assert "21,919 by the file" in text and "what was lost is unknown" in text
+    assert "used later" not in text and "lost 0" not in text

@@ -44,7 +44,8 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
     if request.now.recorded is not None or not_in_file(context) is not None:
         left = request.after - measured(copy.context_at()).total - in_file(copy.facts)
         copy.facts.unseen = left
-        copy.facts.unseen_prompt = max(min(left, prompt_not_in_file(context) or 0), 0)
+        prompt = prompt_not_in_file(context)
+        copy.facts.unseen_prompt = None if prompt is None else max(min(left, prompt), 0)
     return copy
 
 

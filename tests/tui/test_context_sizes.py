@@ -220,3 +220,20 @@ def test_what_is_unknown_of_a_recording_is_in_a_copy_of_it_too(tmp_path: Path) -
     copy = apply(made, plan(made, "manual", cut=6), "What was done.")
     again = context_sizes_of(View(copy)).parts.by_category
     assert 0 < again["not_in_file"] == parts["not_in_file"] < (not_in_file(copy.context_at()) or 0)
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_a_prompt_is_told_only_where_the_first_recorded_request_is_near_the_beginning(
+    silent: int, tmp_path: Path
+) -> None:
+    """Behind several replies without usage, the error of the estimate would be taken for tools."""
+    recording = Recording()
+    for number in range(6):
+        recording.user(f"Question {number}. " * 60)
+        recording.assistant(text("So. " * 60), use=usage(9_000 * (number + 1)) if number >= silent else {})
+    made = recording.open(tmp_path)
+    copy = apply(made, plan(made, "manual", cut=8), "What was done.")
+    for each in (made, copy):
+        hidden = context_sizes_of(View(each)).parts.by_category["not_in_file"]
+        assert (hidden > 0) == (silent == 1)
+    assert not_in_file(made.context_at())

@@ -12,7 +12,7 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, copy_docum
 from context_tui.formats.kit.documents import Element, Run, read_runs, runs_in
 from context_tui.formats.kit.heads import first_values
 from context_tui.formats.kit.places import home_folder
-from context_tui.formats.mini_swe_agent.shape import MiniSweAgentShape, told_totals
+from context_tui.formats.mini_swe_agent.shape import MiniSweAgentShape
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["MiniSweAgentFormat"]
@@ -78,10 +78,7 @@ def _runs(path: Path) -> list[Run]:
 
 
 def _found(values: list[Element]) -> list[Run]:
-    runs = runs_in(values)[:1]
-    for run in runs:
-        run.note = told_totals(run.get("info"))
-    return runs
+    return runs_in(values)[:1]
 
 
 def _is_bare(messages: list[Any]) -> bool:

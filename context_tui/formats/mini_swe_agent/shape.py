@@ -42,20 +42,6 @@ def task_title(text: str) -> str:
     return title_of(own.removeprefix(_BEFORE))
 
 
-def told_totals(info: Any) -> str:
-    """What a trajectory tells of all of its calls together, in words; empty where it does not."""
-    stats = info.get("model_stats") if isinstance(info, dict) else None
-    if not isinstance(stats, dict):
-        return ""
-    sizes = [
-        (stats.get("api_calls"), "calls"),
-        (stats.get("tokens_sent"), "tokens sent"),
-        (stats.get("tokens_received"), "tokens received"),
-    ]
-    told = [f"{size:,} {what}" for size, what in sizes if isinstance(size, int) and size > 0]
-    return f"the file tells of {', '.join(told)} in all" if told else ""
-
-
 class MiniSweAgentShape(DocumentShape):
     """Messages of Chat Completions with what the agent knows of them in ``extra``, or items of the Responses API."""
 

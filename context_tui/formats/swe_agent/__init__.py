@@ -10,8 +10,7 @@ from context_tui.formats.base import Claim, Format, Found, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in, title_in_head
 from context_tui.formats.kit.documents import Element, Run, items_of, members_of, read_runs
 from context_tui.formats.kit.heads import first_values
-from context_tui.formats.mini_swe_agent.shape import told_totals
-from context_tui.formats.swe_agent.shape import SweAgentShape
+from context_tui.formats.swe_agent.shape import SweAgentShape, told_totals
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["SweAgentFormat"]

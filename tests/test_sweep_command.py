@@ -234,7 +234,7 @@ def test_parquet_without_its_library_is_one_line(
 
 
 def test_parquet(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install 'context-tui[parquet]'")
     table = tmp_path / "rows.parquet"
     report = document(capsys, folder, *GRID, "--parquet", table)
     assert parquet.read_table(table)["saved"].to_pylist() == [row["totals"]["saved"] for row in report["rows"]]

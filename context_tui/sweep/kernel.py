@@ -253,7 +253,8 @@ class _Run:
 
     def __init__(self, track: _Track, keep: Ints, minimum: Ints, ratio: NDArray[np.float64]) -> None:
         self.track, self.keep, self.minimum, self.ratio = track, keep, minimum, ratio
-        self.mins, self.column = np.unique(minimum, return_inverse=True)
+        self.mins, column = np.unique(minimum, return_inverse=True)
+        self.cells = column - keep * len(self.mins)  # of the sums of no turns, which are at 0
         count = len(keep)
         self.known = np.full(count, track.known, np.bool_)
         self.extra, self.peak, self.firings, self.dropped, self.gone = (np.zeros(count, np.int64) for _ in range(5))
@@ -302,7 +303,6 @@ class _Run:
             for more in self.more:  # calibration may take a size below nothing
                 self.known &= track.lowest[track.calls[segment.begin]] + more >= 0
         self.sums = _sums(segment, self.mins)
-        self.lowest = int(self.track.lowest[self.track.calls[segment.begin]])
 
     def _leave(self) -> None:
         """Take from the sums of a segment what is known by the last cell only."""
@@ -339,7 +339,7 @@ class _Run:
             changes[1:] |= key[1:] != key[:-1]
         ends = [0, *np.flatnonzero(changes).tolist(), segment.end - segment.begin]
         shown: tuple[int, int] | None = None
-        need = np.empty(0, np.int64)
+        threshold = more = need = np.empty(0, np.int64)
         for first, last in pairwise(ends):
             look = segment.begin + first
             if track.by_call[look] != self.by_call:
@@ -347,33 +347,28 @@ class _Run:
                 self.by_call = int(track.by_call[look])
             way = int(track.windows[look]), int(track.by_reply[look])
             if way != shown:
-                need, shown = self._need(*way), way
+                threshold, shown = (self.ratio * way[0]).astype(np.int64), way
+                more = self.estimate if way[1] < 0 else self.more[way[1]]
+                need = threshold - more  # what the recording must have, by its own belief, for a setting to fire
             reached = np.maximum.accumulate(track.believed[look : segment.begin + last])
             chosen = np.flatnonzero(need <= reached[-1])
             if len(chosen):
                 chosen = self._clear(segment, chosen, need, reached, look)
-                if len(chosen):
-                    need[chosen] = self._need(*way, chosen)
-
-    def _need(self, window: int, by_reply: int, chosen: Any = slice(None)) -> Ints:
-        """What the recording must have, by its own belief, for a setting to fire."""
-        threshold = (self.ratio[chosen] * window).astype(np.int64)
-        more = self.estimate if by_reply < 0 else self.more[by_reply]
-        found: Ints = threshold - more[chosen]
-        return found
+                need[chosen] = threshold[chosen] - more[chosen]
 
     def _clear(self, segment: _Segment, chosen: Ints, need: Ints, reached: Ints, first: int) -> Ints:
         """Clear what can be cleared in a stretch; returns the settings that do."""
         track, sums = self.track, self.sums
         turns = int(segment.turns[first - segment.begin])
-        upto = turns - self.keep[chosen]
-        chosen, upto = chosen[upto >= 0], upto[upto >= 0]
-        cell = upto * sums.wide + self.column[chosen]
+        cell = turns * sums.wide + self.cells[chosen]
+        if cell.min() < 0:  # it keeps more turns than there are
+            some = np.flatnonzero(cell >= 0)
+            chosen, cell = chosen[some], cell[some]
         count = sums.results[cell]
-        new = count > self.count[chosen]
-        if not new.any():
-            return chosen[:0]
+        new = np.flatnonzero(count > self.count[chosen])
         chosen, cell, count = chosen[new], cell[new], count[new]
+        if not len(chosen):
+            return chosen
         need = need[chosen]
         at_once = need.max() <= reached[0]
         look = np.full(len(chosen), first) if at_once else first + np.searchsorted(reached, need)
@@ -388,7 +383,7 @@ class _Run:
         for more, (by_result, by_image) in zip(self.more, track.weights, strict=True):
             now = np.rint(by_result * result + by_image * images).astype(np.int64)
             more[chosen] = now
-            if self.lowest + now.min() < 0:
+            if track.lowest[track.calls[first]] + now.min() < 0:
                 self.known[chosen] &= track.lowest[call] + now >= 0
         if track.has_blind:
             self.known[chosen] &= ~track.blind[look]
@@ -399,20 +394,22 @@ class _Run:
         """Take the calls up to *until* into the totals, as the context now stands."""
         begin = self.since[chosen]
         end = until if isinstance(until, np.ndarray) else np.full(len(chosen), until)
-        some = end > begin
-        if not some.any():
+        some = np.flatnonzero(end > begin)
+        if not len(some):
             return
-        if not some.all():
+        if len(some) < len(chosen):
             chosen, begin, end = chosen[some], begin[some], end[some]
         more = self.more[by_call][chosen]
         self.extra[chosen] += more * (end - begin)
         self.since[chosen] = end
-        if begin.min() == begin.max() and end.min() == end.max():
+        if (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
             self.peak[chosen] = np.maximum(self.peak[chosen], self.track.was[calls].max() + more)
             self.over.add_alike(chosen, calls, -more)
             return
         self.peak[chosen] = np.maximum(self.peak[chosen], self.most.between(begin, end) + more)
+        if self.excess.largest + more.max() <= 0:
+            return
         over = self.excess.between(begin, end) + more > 0
         if over.any():
             throughout = over & (self.room.between(begin, end) - more < 0)
@@ -435,15 +432,16 @@ def _sums(segment: _Segment, mins: Ints) -> _Sums:
             summed = found.reshape(tall, wide)[:, ::-1].cumsum(axis=1, dtype=kind)[:, ::-1].cumsum(axis=0, dtype=kind)
         return np.ascontiguousarray(summed).ravel()
 
+    results, sizes, has_images = table(1), table(tokens), bool(image.any())
     return _Sums(
         wide,
-        table(1),
-        table(CLEARED_TOKENS - tokens),
-        table(segment.whole[some]),
+        results,
+        CLEARED_TOKENS * results - sizes,
+        sizes if segment.whole is segment.tokens else table(segment.whole[some]),
         table(_mixed(segment.block[some].astype(np.uint64)), np.uint64),
-        table(image.astype(np.int64)),
-        table(np.where(image, tokens, 0)),
-        bool(image.any()),
+        table(image.astype(np.int64)) if has_images else results,
+        table(np.where(image, tokens, 0)) if has_images else results,
+        has_images,
     )
 
 
@@ -466,16 +464,18 @@ class _Most:
             last = levels[-1].copy()
             np.maximum(levels[-1][:-half], levels[-1][half:], out=last[:-half])
             levels.append(last)
-        self._table, self._count = np.concatenate(levels), count
-        self._level = np.zeros(count + 1, np.int64)
+        self._table = np.concatenate(levels)
+        self.largest = int(numbers.max(initial=0))
+        # By length, where in the table the first and the last numbers of a stretch are: past its begin, and its end.
+        self._first, self._last = np.zeros(count + 1, np.int64), np.full(count + 1, -1)
         for level in range(1, len(levels)):
-            self._level[1 << level :] = level
+            self._first[1 << level :] = level * count
+            self._last[1 << level :] = level * count - (1 << level)
 
     def between(self, begin: Ints, end: Ints) -> Ints:
         """The largest from *begin* up to *end*, which are at least one apart."""
-        level = self._level[end - begin]
-        row = level * self._count
-        found: Ints = np.maximum(self._table[row + begin], self._table[row + end - (1 << level)])
+        length = end - begin
+        found: Ints = np.maximum(self._table[self._first[length] + begin], self._table[self._last[length] + end])
         return found
 
 

@@ -3,8 +3,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Tests at a time. Two pay off on two cores; more do not.
-JOBS ?= 2
+# Tests at a time. Those of the screens wait half of their time, so three pay off on two cores.
+JOBS ?= 3
 
 # A folder of real Claude Code recordings, which are not part of this project.
 RECORDINGS ?= ../shared/corpus/claude-code

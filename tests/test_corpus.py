@@ -122,6 +122,7 @@ def test_text_measures_what_the_facts_say(path: Path) -> None:
         assert ct.tokens.estimate(ct.from_messages(session.to_messages())) == ct.tokens.estimate(context)
 
 
+@pytest.mark.slow
 def test_exports(path: Path, tmp_path: Path) -> None:
     if path.stat().st_size > BIG:
         pytest.skip("smaller ones show the same")

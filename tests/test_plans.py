@@ -328,7 +328,9 @@ def test_what_any_plan_leaves_can_be_written(tmp_path: Path, recording: Recordin
 
 
 @pytest.mark.parametrize("name", writable_formats())
-@pytest.mark.parametrize("gone", [(1,), (3,), (1, 4), (3, 2), (3, 4)], ids=str)
+@pytest.mark.parametrize(
+    "gone", [(1, 4), (3,), *(pytest.param(rows, marks=pytest.mark.slow) for rows in ((1,), (3, 2), (3, 4)))], ids=str
+)
 def test_a_pair_that_is_split_among_messages_that_are_put_in(tmp_path: Path, name: str, gone: tuple[int, ...]) -> None:
     """Of two calls (rows 1 and 2) and their results (3 and 4) some go, with messages before, between and after."""
     made = Recording()

@@ -251,7 +251,9 @@ async def test_no_name_is_cut_in_80_columns() -> None:
                 await pilot.press("down")
 
 
-@pytest.mark.parametrize("size", [(78, 7), (58, 10), (70, 10), (158, 7)])
+@pytest.mark.parametrize(
+    "size", [(78, 7), *(pytest.param(size, marks=pytest.mark.slow) for size in ((58, 10), (70, 10), (158, 7)))], ids=str
+)
 @pytest.mark.parametrize("policy", SHOWN)
 async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
     app = Tuner(policy)
@@ -307,7 +309,9 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
         assert app.panel.curve.name_shown == "keep_recent_turns"
 
 
-@pytest.mark.parametrize("policy", SHOWN)
+@pytest.mark.parametrize(
+    "policy", [MICRO, *(pytest.param(name, marks=pytest.mark.slow) for name in SHOWN if name != MICRO)]
+)
 async def test_ascii_is_ascii(policy: str) -> None:
     app = Tuner(policy, ascii=True)
     async with app.run_test(size=(120, 16)) as pilot:

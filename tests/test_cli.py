@@ -523,7 +523,11 @@ def test_formats(run: Run) -> None:
     assert report["schema"] == "context-tui.formats/1"
     assert {"claude-code", "koda", "anthropic", "openai"} <= {each["name"] for each in report["formats"]}
     code, out, err = run("formats")
-    assert (code, err) == (0, "") and "claude-code" in out
+    assert (code, err) == (0, "")
+    lines = {line.split()[0]: line for line in out.splitlines() if line}
+    unseen = "; from source, not yet seen on a real file"
+    assert unseen not in lines["swe-agent"] and lines["goose"].endswith(unseen)
+    assert lines["openhands"].endswith(f"{unseen}: V1")
 
 
 # -- names of sessions

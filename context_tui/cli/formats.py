@@ -8,6 +8,7 @@ from dataclasses import asdict
 from context_tui.cli.options import parse, parser
 from context_tui.cli.output import table, write_json
 from context_tui.errors import ExitCode
+from context_tui.formats.base import WHOLE
 from context_tui.formats.registry import FORMATS
 
 UNSEEN = "; from source, not yet seen on a real file"
@@ -18,17 +19,22 @@ def run(arguments: Sequence[str]) -> int:
     options = parser("formats", "List the session formats that can be read, and which of them can be written.")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse(options, arguments)
-    rows = [
-        {"name": f.name, "about": f.about, "reads": True, "writes": f.writable, "seen": f.seen}
-        for f in FORMATS.values()
-    ]
+    known = list(FORMATS.values())
     if given.json:
+        rows = [
+            {"name": f.name, "about": f.about, "reads": True, "writes": f.writable, "from_source": f.from_source}
+            for f in known
+        ]
         broken = [asdict(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
         table(
             "formats",
             ("format", "can be written", "description"),
-            [(r["name"], "yes" if r["writes"] else "no", f"{r['about']}{'' if r['seen'] else UNSEEN}") for r in rows],
+            [(f.name, "yes" if f.writable else "no", f"{f.about}{_unseen(f.from_source)}") for f in known],
         )
     return ExitCode.DONE
+
+
+def _unseen(part: str) -> str:
+    return f"{UNSEEN}{'' if part == WHOLE else f': {part}'}" if part else ""

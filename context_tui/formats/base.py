@@ -11,6 +11,8 @@ from context_tui.errors import Error
 from context_tui.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
+WHOLE = "all of it"
+
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
 LONG_HEAD_BYTES = 4 << 20
@@ -78,9 +80,8 @@ class Format(Protocol):
     ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
     folders; a new file gets the first. ``copies`` says that ``copy`` is there. ``is_request`` says that what is written
     goes to a provider as it is, which needs pairs mended and what it ``refuses`` left out. ``in_place`` says that
-    ``change`` is there. ``seen`` says that the
-    reader was held to real files; one that was not is made from the source of its program. What has a body here may be
-    left as it is.
+    ``change`` is there. ``from_source`` is what was made from the source of a program, as no real file was there to
+    hold the reader to: :data:`WHOLE`, or which part. What has a body here may be left as it is.
     """
 
     name: ClassVar[str]
@@ -90,7 +91,7 @@ class Format(Protocol):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     is_request: ClassVar[bool] = False
     in_place: ClassVar[bool] = False
-    seen: ClassVar[bool] = True
+    from_source: ClassVar[str] = ""
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.base import WHOLE, Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, Runs, documents_in
 from context_tui.formats.kit.documents import (
     FIRST,
@@ -57,7 +57,7 @@ class LangChainFormat(Format):
     name: ClassVar[str] = "langchain"
     about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    seen: ClassVar[bool] = False
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By messages of LangChain's types, alone, in a list or in a state."""

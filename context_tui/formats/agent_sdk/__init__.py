@@ -11,7 +11,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk.agents import Agent, agents_in, is_compacted
 from context_tui.formats.agent_sdk.shape import NOT_KEPT, AgentSdkShape, is_line, is_own
 from context_tui.formats.agent_sdk.write import write
-from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.base import WHOLE, Claim, Format, Scanner
 from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
 from context_tui.formats.kit.values import text_in, title_of
@@ -30,7 +30,7 @@ class AgentSdkFormat(Format):
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
-    seen: ClassVar[bool] = False
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By Claude Code's types with a ``session_id`` and without its chain of records."""

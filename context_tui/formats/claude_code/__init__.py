@@ -27,6 +27,7 @@ class ClaudeCodeFormat(Format):
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
+    from_source: ClassVar[str] = "edits of the context by the API"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:

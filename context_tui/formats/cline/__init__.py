@@ -36,6 +36,7 @@ class ClineFormat(Format):
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     is_request: ClassVar[bool] = True  # what stands in the file is sent as it is
+    from_source: ClassVar[str] = "deleted ranges, condensed tasks"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By messages with a ``ts`` of their own, or by the details of the environment in them."""

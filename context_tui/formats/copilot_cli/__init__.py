@@ -29,6 +29,7 @@ class CopilotCliFormat(Format):
 
     name: ClassVar[str] = "copilot-cli"
     about: ClassVar[str] = "GitHub Copilot CLI sessions (events.jsonl), with compactions, rewinds and sub-agents"
+    from_source: ClassVar[str] = "compactions, rewinds"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the first event."""

@@ -31,6 +31,7 @@ class CrushFormat(Format):
     name: ClassVar[str] = "crush"
     about: ClassVar[str] = "Crush's and the Go opencode's databases (SQLite, read-only with the write-ahead log)"
     suffixes: ClassVar[tuple[str, ...]] = (".db",)
+    from_source: ClassVar[str] = "the Go opencode's"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By their tables and the columns of the one with messages."""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim, Format, Found, Scanner
+from context_tui.formats.base import WHOLE, Claim, Format, Found, Scanner
 from context_tui.formats.defect import folder
 from context_tui.formats.defect.shape import JournalShape, SnapshotShape, is_line, message_of
 from context_tui.formats.defect.write import resume_command, write
@@ -41,7 +41,7 @@ class DefectFormat(Format):
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
-    seen: ClassVar[bool] = False
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the sequence of its records; a snapshot by what it stands for; a description by the files beside it."""

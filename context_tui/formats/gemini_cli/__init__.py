@@ -45,6 +45,7 @@ class GeminiCliFormat(Format):
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
+    from_source: ClassVar[str] = "JSONL, rewinds"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By what the first object names."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
+from context_tui.formats.base import WHOLE, Claim, Format, Found, Scanner
 from context_tui.formats.goose.shape import GooseShape
 from context_tui.formats.goose.sources import GooseRows, LinesSource
 from context_tui.formats.kit.databases import MAGIC, Database, columns_in, is_database, text
@@ -34,7 +34,7 @@ class GooseFormat(Format):
     name: ClassVar[str] = "goose"
     about: ClassVar[str] = "Goose's database (SQLite, read-only), and its session files up to 1.9 (JSONL)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".db")
-    seen: ClassVar[bool] = False
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the columns of its tables; lines by its first one, or by types of content."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Check, Claim, Format, Found, Scanner
+from context_tui.formats.base import WHOLE, Check, Claim, Format, Found, Scanner
 from context_tui.formats.kit.databases import MAGIC, Database, columns_in, text
 from context_tui.formats.kit.places import ALL, home_folder
 from context_tui.formats.kit.row_scanner import RowScanner
@@ -33,6 +33,7 @@ class KodaFormat(Format):
     copies: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""

@@ -43,6 +43,7 @@ class OpencodeFormat(Format):
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
+    from_source: ClassVar[str] = "the database, exports, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tables, or by ids of sessions.

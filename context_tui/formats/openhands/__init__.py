@@ -32,6 +32,7 @@ class OpenHandsFormat(Format):
         "OpenHands conversations (a folder's base_state.json), event lists, evaluation logs; V0 and V1"
     )
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    from_source: ClassVar[str] = "V1"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By events in a list, in a history, or alone in a folder of events; or by the state of a conversation."""

@@ -29,6 +29,7 @@ class PiFormat(Format):
 
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
+    from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the first record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.base import WHOLE, Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
 from context_tui.formats.kit.documents import preview
 from context_tui.formats.kit.items import is_item
@@ -27,7 +27,7 @@ class ResponsesFormat(Format):
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     is_request: ClassVar[bool] = True
-    seen: ClassVar[bool] = False
+    from_source: ClassVar[str] = WHOLE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By items that only this API has, or a request with ``input`` beside its model or instructions."""

@@ -16,7 +16,7 @@ from context_tui.replay.backtest import Backtested, Threshold, backtest, explain
 from context_tui.replay.recording import Recording
 from context_tui.session.context import Context
 from tests.formats import recordings
-from tests.formats.recordings import text, usage
+from tests.formats.recordings import call, result, text, usage
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
 
@@ -74,6 +74,34 @@ def test_the_size_that_the_file_tells_is_what_the_runtime_believed(tmp_path: Pat
     session = compacted(10_000, 20_000, tokens=90_000).open(tmp_path)
     (found,) = backtest(Recording(session), At(80_000), AnyParams())
     assert (found.recorded, found.off_by) == (90_000, 0)
+
+
+def test_where_the_file_tells_another_size_than_the_policy_believes_both_are_said(tmp_path: Path) -> None:
+    session = compacted(10_000, 20_000, tokens=70_000).open(tmp_path)
+    (found,) = backtest(Recording(session), At(80_000), AnyParams())
+    assert found.off_by is None and "the file says 70,000; has 20,0" in found.why
+    (found,) = backtest(Recording(session), At(80_000), AnyParams(), threshold=75_000)
+    assert "the file says 70,000; it has 20,0" in found.why
+
+
+class Idle(At):
+    """Looks at the time alone."""
+
+    def trigger(self, state: RuntimeState, params: object) -> Trigger:
+        return Trigger(False, "idle 30 s", 30, self.threshold, unit="seconds")
+
+
+def test_seconds_are_not_told_as_tokens_that_were_believed(tmp_path: Path) -> None:
+    made = recordings.Recording()
+    made.user("go on")
+    made.assistant(call("c0", "Read"), use=usage(10_000))
+    made.results(result("c0", "a line\n" * 1_000))
+    made.assistant(text("ok"), use=usage(12_000))
+    made.microcompact("c0")
+    made.user("go on")
+    made.assistant(text("ok"), use=usage(10_000))
+    (found,) = backtest(Recording(made.open(tmp_path)), Idle(3_600), AnyParams(), kind="micro")
+    assert found.testable and found.recorded is None and found.why.endswith("idle 30 s")
 
 
 def test_what_a_person_asked_for_or_has_no_size_is_not_testable(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from context_tui.price.priced import Priced
 from context_tui.price.priced import price as price_of
 from context_tui.price.rates import FIVE_MINUTES, ONE_HOUR, WITH_FEE, _table, rates_of, table_of
 from context_tui.price.recorded import NOTHING_CHANGED, recorded_calls
+from context_tui.price.words import figure
 from context_tui.replay.result import Call, Cut, Firing, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
@@ -722,3 +723,12 @@ def test_the_model_is_nearer_to_recorded_reads_than_the_simplest_rule() -> None:
 def test_a_price_can_be_told_of_each_firing_in_either_unit() -> None:
     [found] = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}, model="strange-1")).firings
     assert found.cost == pytest.approx(1.15 * 20_000 - 15 * 0.1 * 10_000)
+
+
+def test_small_sums_are_told_with_the_digits_that_tell_them_apart() -> None:
+    priced = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}))
+    sums = (1_234.5, 0.1, 0.0781, 0.0004, 0.00004, -0.00004, -0.0078, -2)
+    told = ["1,234.50", "0.10", "0.0781", "0.0004", "0.00", "0.00", "-0.0078", "-2.00"]
+    assert [figure(cost, priced) for cost in sums] == told
+    other = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}, model="strange-1"))
+    assert figure(1_234.4, other) == "1,234"

@@ -19,7 +19,7 @@ from context_tui.replay.result import Recorded
 from context_tui.replay.walk import replay_with
 from context_tui.session.session import Session
 from context_tui.sweep.frontier import Point, best, dominated, frontier
-from context_tui.sweep.gate import Gate, Limits, cases, gate_of
+from context_tui.sweep.gate import Gate, Limits, behind, cases, gate_of
 from context_tui.sweep.kernel import _Most, _Over, outcomes
 from context_tui.sweep.measure import How, Measured, measured
 from context_tui.sweep.results import Sweep, sweep, sweep_report
@@ -374,6 +374,19 @@ def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
     assert [(each.session, each.limit) for each in told] == [("a", "sent"), ("a", "cost")]
     (case,) = cases(Gate("old", "new", Limits(saved=0.5), Limits()), found)
     assert str(case) == "all sessions: tokens saved: 120, was 110; allowed: at least 1,000"
+
+
+def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
+    regrets = {"a": (5, 8), "b": (0, 9), "c": (7, 2), "d": (4, 4)}
+    rows = [
+        row(each, name, 100, of)
+        for each, both in regrets.items()
+        for name, of in zip(("old", "new"), both, strict=True)
+    ]
+    found, gate = Sweep(_many()[:2], rows, current="old"), Gate("old", "new", Limits(regret=0, saved=1.0), Limits())
+    regret, saved = cases(gate, found)
+    assert [str(each) for each in behind(regret, gate, found)] == ["b: 9, was 0", "a: 8, was 5"]
+    assert behind(saved, gate, found) == []
 
 
 @pytest.mark.parametrize(

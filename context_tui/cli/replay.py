@@ -28,7 +28,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.price.advice import advice
 from context_tui.price.model import PriceModel
 from context_tui.price.priced import FiringPrice, Priced
-from context_tui.price.words import after_a_change, against_none, pays_after
+from context_tui.price.words import after_a_change, against_none, figure, pays_after
 from context_tui.regret.index import TIERS
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
@@ -287,6 +287,7 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
         ("policy", "dropped", "used later", "of tokens", "re-fetch", "edit", "reference", "could go unused", "went"),
         [_regret_row(each) for each in studies],
     )
+    say("  could go unused: tokens that all calls held of blocks after their last use; went: the share that was taken")
     for each in studies:
         _show_firings(each)
         _show_regrets(each)
@@ -302,6 +303,8 @@ def _prices(lab: Lab, studies: Sequence[Study]) -> list[str]:
         return [f"costs: {note}; no read of a prompt cache is recorded", assumed]
     read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
     off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
+    if model.unexplained:
+        off += f"; {counted(len(model.unexplained), 'call')} not explained, which --json lists"
     return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})", assumed]
 
 
@@ -330,9 +333,9 @@ def _row(study: Study) -> tuple[object, ...]:
     without = sum(made.baseline)
     saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
     cheaper = priced.baseline_cost - priced.cost
-    saves = f"{money(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
+    saves = f"{figure(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
     counts = len(made.firings), first, totals.peak, totals.sent
-    return label(made), *counts, saved, totals.overflows, money(priced.cost, priced), saves
+    return label(made), *counts, saved, totals.overflows, figure(priced.cost, priced), saves
 
 
 def _regret_row(study: Study) -> tuple[object, ...]:
@@ -350,11 +353,6 @@ def _show_regrets(study: Study) -> None:
     table(f"dropped by {label(study.replay)} and used later", heads, rows)
     if len(cases) > SHOWN:
         say(f"  {len(cases) - SHOWN:,} more; --json lists all")
-
-
-def money(cost: float, priced: Priced) -> str:
-    """A cost in the unit of the prices."""
-    return f"{cost:,.2f}" if priced.table.unit == "USD" else f"{cost:,.0f}"
 
 
 def _show_firings(study: Study) -> None:
@@ -380,7 +378,7 @@ def _show_firings(study: Study) -> None:
 
 def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
     """Tokens cleared and rewritten, calls until it pays and that were left, the verdict, and what it cost."""
-    return cost.cleared, cost.rewritten, pays_after(cost), cost.calls_left, cost.verdict, money(cost.cost, priced)
+    return cost.cleared, cost.rewritten, pays_after(cost), cost.calls_left, cost.verdict, figure(cost.cost, priced)
 
 
 def _show_backtest(back: Back) -> None:

@@ -34,7 +34,7 @@ from context_tui.price.words import after_a_change
 from context_tui.replay.words import LIMITS
 from context_tui.sanitize import sanitize_line
 from context_tui.sweep.frontier import Standing
-from context_tui.sweep.gate import Gate, cases, gate_of
+from context_tui.sweep.gate import Gate, behind, cases, gate_of
 from context_tui.sweep.measure import How
 from context_tui.sweep.results import Sweep, Unread, Whole, sweep_report
 from context_tui.sweep.rows import Row
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SHOWN = 30
 """Settings, and projects, that the text lists; JSON has all."""
 TOLD = 5
-"""Sessions that could not be read that are told one by one."""
+"""Sessions that could not be read, or are behind a limit that is not kept, that are told one by one."""
 NO_DASK = "--scheduler needs Dask; install it by `pip install 'context-tui[dask]'`, or leave the option out"
 
 
@@ -316,6 +316,11 @@ def _judge(gate: Gate, made: Sweep) -> int:
     found = cases(gate, made)
     for case in found:
         talk(f"gate: {case}")
+        worse = [] if case.session else behind(case, gate, made)
+        for each in worse[:TOLD]:
+            talk(f"gate:   {each}")
+        if len(worse) > TOLD:
+            talk(f"gate:   {len(worse) - TOLD:,} more")
     words = f"{counted(len(found), 'limit')} not kept" if found else "every limit is kept"
     talk(f"gate: {gate.old} to {gate.new}: {words}")
     return ExitCode.FAILED if found else ExitCode.DONE

@@ -19,9 +19,18 @@ def after_a_change(reuse: Reuse) -> str:
     return f"a call whose prompt a policy changed reads {AFTER_A_CHANGE[reuse]} (assumed)"
 
 
+def figure(cost: float, priced: Priced) -> str:
+    """A cost in the unit of the prices, without its name: of what is less than ten cents, the hundredths of a cent."""
+    if priced.table.unit != "USD":
+        return f"{cost:,.0f}"
+    digits = 4 if 0.00005 <= abs(cost) < 0.1 else 2
+    return f"{round(cost, digits) + 0.0:,.{digits}f}"
+
+
 def told(cost: float, priced: Priced) -> str:
     """A cost in the unit of the prices, as it is shown."""
-    return f"{cost:,.2f} USD" if priced.table.unit == "USD" else f"{cost:,.0f} input tokens' worth"
+    unit = "USD" if priced.table.unit == "USD" else "input tokens' worth"
+    return f"{figure(cost, priced)} {unit}"
 
 
 def pays_after(price: FiringPrice) -> str:

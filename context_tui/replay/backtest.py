@@ -27,7 +27,8 @@ class Backtested:
 
     Attributes:
         message: where it happened; ``kind`` is full or micro, ``trigger`` what the file says started it.
-        recorded: tokens that the runtime believed then: as the file says, else as the policy believes.
+        recorded: tokens that the runtime believed then: as the file says, else as the policy believes; None where it
+            looks at something else than tokens.
         testable: whether there is anything to hold against it; ``why`` says what there is not, or what was found.
         off_by: calls by which the policy fires earlier (negative); 0 where it fires there; None where it does not fire.
         above: the largest size recorded before a look at which it did not compact: its threshold is above that.
@@ -111,7 +112,9 @@ def _tested(
     if not sizes:
         return told("no size was recorded in its context before it")
     now = fires(runtime_state_of(session.context_at(at), session.window_at(at), len(session)))
-    recorded, above = now.value if recorded is None else recorded, max(sizes)
+    above, by_file = max(sizes), recorded is not None
+    if not by_file and now.unit == "tokens":
+        recorded = now.value
     first = next((state.at for state in before if fires(state).fires), None)
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)
@@ -120,7 +123,8 @@ def _tested(
     reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
     if now.fires or reached:
         return told("it fires there", testable=True, off_by=0, above=above)
-    return told(f"it does not fire there: {now.reason}", testable=True, above=above)
+    says = f"the file says {recorded:,}; " if by_file and recorded != now.value else ""
+    return told(f"it does not fire there: {says}{now.reason}", testable=True, above=above)
 
 
 def explaining(tested: Sequence[Backtested]) -> Threshold | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.sweep.results import Sweep, Whole, whole
@@ -52,6 +52,17 @@ class Case:
         bound = "at least" if self.limit == "saved" else "at most"
         allowed = f"allowed: {bound} {_number(self.allowed)}"
         return f"{where}: {WORDS[self.limit]}: {_number(self.new)}, was {_number(self.old)}; {allowed}"
+
+
+class Worse(NamedTuple):
+    """A session behind a limit that all together do not keep, with its own numbers."""
+
+    session: str
+    old: float
+    new: float
+
+    def __str__(self) -> str:
+        return f"{self.session}: {_number(self.new)}, was {_number(self.old)}"
 
 
 WORDS = {
@@ -113,6 +124,17 @@ def cases(gate: Gate, found: Sweep) -> list[Case]:
     return result
 
 
+def behind(case: Case, gate: Gate, found: Sweep) -> list[Worse]:
+    """The sessions that make *case* of all together: those on which the change does worse, by how much, most first."""
+    worse = list[Worse]()
+    for session, rows in found.by_session.items():
+        by_name = {row.setting: whole([row], found.unit) for row in rows}
+        old, new = _known(case.limit, by_name[gate.old]), _known(case.limit, by_name[gate.new])
+        if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
+            worse.append(Worse(session, old, new))
+    return sorted(worse, key=lambda each: (-abs(each.new - each.old), each.session))
+
+
 def _cases(session: str, limits: Limits, old: Whole, new: Whole) -> list[Case]:
     found: list[Case] = []
     for limit in (field.name for field in fields(Limits)):
@@ -132,6 +154,13 @@ def _cases(session: str, limits: Limits, old: Whole, new: Whole) -> list[Case]:
 
 
 def _value(limit: str, each: Whole) -> float:
+    value = _known(limit, each)
+    if value is None:
+        raise PlanError(f"{WORDS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
+    return value
+
+
+def _known(limit: str, each: Whole) -> float | None:
     values: dict[str, float | None] = {
         "sent": each.sent,
         "cost": None if each.cost is None else each.cost.cost,
@@ -140,7 +169,4 @@ def _value(limit: str, each: Whole) -> float:
         "overflows": each.overflows,
         "saved": each.saved,
     }
-    value = values[limit]
-    if value is None:
-        raise PlanError(f"{WORDS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
-    return value
+    return values[limit]

@@ -35,7 +35,7 @@ def parts(comparison: Comparison) -> Iterator[Part]:
     for lane in comparison.lanes:
         yield Part(lane.label, "heading")
         yield Part("\n".join(_lines(lane)) + "\n")
-    yield Part("\n".join(LIMITS), "muted")
+    yield Part(" ".join(LIMITS), "muted")
 
 
 def _lines(lane: Lane) -> Iterator[str]:

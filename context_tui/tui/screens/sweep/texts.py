@@ -40,7 +40,7 @@ def parts(board: Board) -> Iterator[Part]:
     yield Part("\n".join(native_lines(board, setting)) + "\n")
     if not board.is_live:
         yield from project_parts(board)
-    yield Part("\n".join(LIMITS), "muted")
+    yield Part(" ".join(LIMITS), "muted")
 
 
 def _setting(board: Board, name: str) -> Iterator[Part]:

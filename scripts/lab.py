@@ -199,6 +199,7 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
     tested = _errors(labs)
     untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
     ours, plain = ([_of(each, which) for _, each in tested] for which in ("error", "error_bytes4"))
+    scaled = [share for named in labs for share in named.lab.recording.scaled.values()]
     lines = [
         "## Calibration: how far sizes that are computed are from recorded ones",
         "",
@@ -213,6 +214,8 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
         f"| bytes / 4 | {median(plain):.1%} | {_p95(plain):.1%} |",
         "",
         f"{len(tested)} models of sessions were tested; {untested} have too few requests to be.",
+        f"Of {len(scaled)}, the recorded prompts are smaller than what they hold by the factors: along a run these are",
+        f"taken at {min(scaled, default=1):.0%} to {max(scaled, default=1):.0%}, and no more goes than was recorded.",
         "",
         "| session | requests | median error | 95 % | bytes / 4: median | 95 % | not usable, because |",
         "|---|--:|--:|--:|--:|--:|---|",

@@ -414,6 +414,22 @@ def test_amounts_add_up() -> None:
     assert tokens_of(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8
 
 
+@pytest.mark.parametrize(("recorded", "scaled"), [(20_000, True), (400_000, False)])
+def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, scaled: bool) -> None:
+    """Where prompts are recorded as smaller than what they hold by the factors, it is all taken that much smaller."""
+    made = recordings.Recording()
+    made.user("x" * 400_000)
+    for turn in range(8):
+        made.assistant(call(f"c{turn}"), use=usage(recorded + 2_500 * turn))
+        made.results(result(f"c{turn}", "y" * 8_000))
+        made.assistant(text("done"), use=usage(recorded + 2_500 * (turn + 1)))
+        made.user("and now?")
+    session = made.open(tmp_path).with_window(recorded + 12_000)
+    assert bool(Recording(session).scaled) == scaled
+    found = replay(session, "defect-compact", delay=0)
+    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens
+
+
 def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "yes"}]
     sizes = []

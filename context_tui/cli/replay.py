@@ -164,6 +164,7 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
         ],
         "calibration": calibration_report(most) if most else None,
         "calibrations": [calibration_report(each) for each in recording.calibrations],
+        "scaled": recording.scaled,
         "backtest": [
             {
                 "message": each.message,
@@ -320,11 +321,13 @@ def _ruler(recording: Recording) -> str:
     if not any(recording.recorded):
         return "sizes are estimated, by typical factors: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
+    by = ", ".join(f"{share:.1%}" for share in recording.scaled.values())
+    scaled = f"; taken at {by}, as recorded prompts are smaller than what they hold by it" if by else ""
     if not usable:
         instead = max(recording.calibrations, key=lambda each: each.requests).instead
-        return f"{words} (not calibrated on this session: {instead} are used)"
+        return f"{words} (not calibrated on this session: {instead} are used{scaled})"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
-    return f"{words} (median error {errors})"
+    return f"{words} (median error {errors}{scaled})"
 
 
 def _row(study: Study) -> tuple[object, ...]:

@@ -80,6 +80,12 @@ def minus(first: Amount, second: Amount) -> Amount:
     return text - a, thinking - b, signatures - c, calls - d, results - e, images - f, requests - g
 
 
+def without_thinking(amount: Amount) -> Amount:
+    """All but thinking and what it is signed with, which a runtime may leave out of a request."""
+    text, _, _, calls, results, images, requests = amount
+    return text, 0, 0, calls, results, images, requests
+
+
 def total(amounts: Iterable[Amount]) -> Amount:
     """All together."""
     found = NOTHING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -25,6 +25,7 @@ from context_tui.replay.amounts import (
     tokens_of,
     total,
     weights,
+    without_thinking,
 )
 from context_tui.replay.result import Call, Recorded
 from context_tui.session.context import STUBS, Body
@@ -37,6 +38,8 @@ from context_tui.tokens.calibration import Calibration, calibrations
 from context_tui.tokens.estimators import message_tokens
 from context_tui.tokens.recorded import in_file
 
+SMALLER = 0.05
+"""Share of a model's calls that may record less than what their contexts hold by its factors."""
 USUAL_SUMMARY = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
 
@@ -109,6 +112,8 @@ class Recording:
         undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
         summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
         calibrations: how each model counts, and how well that is known.
+        scaled: by model, by how much its factors were scaled down, as recorded contexts are smaller than what they hold
+            by them; none is in it that needs no scaling.
         not_in_file: tokens of the first request that are not among its messages, calibrated.
         recorded: by call, the recorded tokens of its context; None where the file has none.
         windows: by call, the context window.
@@ -136,13 +141,17 @@ class Recording:
         self._amounts: dict[int, Amount] = {}
         self._appended: dict[Recorded, Appended] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
-        by_model = {each.model: weights(each.factors) for each in self.calibrations}
-        usual = next(iter(by_model.values()), weights(None))
-        self._weights = [by_model.get(facts.models[row] if row >= 0 else "", usual) for row in facts.request_model]
-        self._usual = usual
-        self.not_in_file = self._not_in_file()
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded = [usage.context or None if usage else None for usage in usages]
+        self._weigh({each.model: weights(each.factors) for each in self.calibrations})
+        self.scaled = self._scales()
+        self._weigh(
+            {
+                each.model: tuple(value * self.scaled.get(each.model, 1.0) for value in weights(each.factors))
+                for each in self.calibrations
+            }
+        )
+        self.not_in_file = self._not_in_file()
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
@@ -150,6 +159,26 @@ class Recording:
         facts = self.session.facts
         put_in = message in self.undone or facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
         return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
+
+    def _weigh(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
+        self._usual = next(iter(by_model.values()), weights(None))
+        names = (self.facts.models[row] if row >= 0 else "" for row in self.facts.request_model)
+        self._weights = [by_model.get(name, self._usual) for name in names]
+
+    def _scales(self) -> dict[str, float]:
+        """By model, what its factors are to be taken by, where too many contexts hold more by them than was recorded.
+
+        Less than nothing would be left of these otherwise, once most of it has gone.
+        """
+        shares: dict[str, list[float]] = {}
+        models = self.facts.request_model
+        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+            tokens = tokens_of(without_thinking(held), self.weights_at(call.request))
+            if size and tokens > 0:
+                model = models[call.request]
+                shares.setdefault(self.facts.models[model] if model >= 0 else "", []).append(size / tokens)
+        least = {model: sorted(found)[int(len(found) * SMALLER)] for model, found in shares.items()}
+        return {model: share for model, share in least.items() if share < 1}
 
     def _not_in_file(self) -> int:
         """System prompt, tools and what else the first recorded request had besides its messages.
@@ -168,12 +197,20 @@ class Recording:
         """By call, the tokens of its recorded context; calibrated from what is in the file where none were recorded."""
         if None not in self.recorded:
             return [size or 0 for size in self.recorded]
+        found, row = list[int](), -1
+        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+            row = call.request if call.request >= 0 else row
+            found.append(size or tokens_of(held, self.weights_at(row)) + self.not_in_file)
+        return found
+
+    def _held(self) -> Iterator[Amount]:
+        """By call, what the recorded context holds of what is in the file."""
         before = self.appended("keep").held
-        held, upto, events, found = NOTHING, 0, iter(self.events), list[int]()
+        held, upto, events = NOTHING, 0, iter(self.events)
         cleared: dict[int, Body] = {}
         owner, begun, start = self.facts.block_message, frozenset[int](), 0
-        event, row = next(events, None), -1
-        for call, size in zip(self.calls, self.recorded, strict=True):
+        event = next(events, None)
+        for call in self.calls:
             while event is not None and event.at <= call.message:
                 held, upto = plus(held, minus(before[event.at], before[upto])), event.at
                 if event.order is not None:
@@ -185,9 +222,7 @@ class Recording:
                 cleared.update(event.cleared)
                 event = next(events, None)
             held, upto = plus(held, minus(before[call.message], before[upto])), call.message
-            row = call.request if call.request >= 0 else row
-            found.append(size or tokens_of(held, self.weights_at(row)) + self.not_in_file)
-        return found
+            yield held
 
     def appended(self, recorded: Recorded) -> Appended:
         """What it appends, with its compactions kept or undone."""

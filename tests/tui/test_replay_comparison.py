@@ -336,7 +336,7 @@ def test_the_list_of_firings_has_them_all() -> None:
     assert made.replay is not None
     whole = "\n".join(part.text for part in parts(made))
     assert whole.count("  before #") == len(made.replay.firings) > 0
-    assert "by hand" in whole and "does not show what an\nagent" in whole
+    assert "by hand" in whole and "does not show what an agent" in whole
 
 
 @pytest.mark.parametrize("width", [20, 58, 78, 118, 198])

@@ -16,8 +16,9 @@ NOTES = (
     "agent with that context would have done.",
     "Chart: blocks are the context under the policy, shade what it is without, both in tokens as the provider counts. "
     "▲ the policy fires, │ a recorded compaction, ▾ results cleared or the recorded size fell, ! over the window.",
-    "Sizes under a policy are the recorded ones less what it took out, by calibrated size; a session without recorded "
-    "sizes has estimates. A threshold is what the runtime holds its own count against.",
+    "Sizes under a policy are the recorded ones less what it took out, by calibrated size, which is scaled down where "
+    "recorded prompts are smaller than what they hold by it; a session without recorded sizes has estimates. A "
+    "threshold is what the runtime holds its own count against.",
     "A threshold (↕) is pulled up and down with the mouse, which sets the parameter behind it; anywhere else the "
     "mouse moves the cursor. Below the settings of the policy are those of every replay: recorded compactions, and how "
     "large summaries are and how late.",

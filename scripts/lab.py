@@ -199,7 +199,7 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
     tested = _errors(labs)
     untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
     ours, plain = ([_of(each, which) for _, each in tested] for which in ("error", "error_bytes4"))
-    scaled = [share for named in labs for share in named.lab.recording.scaled.values()]
+    scaled = [scale.all for named in labs for scale in named.lab.recording.scaled.values()]
     lines = [
         "## Calibration: how far sizes that are computed are from recorded ones",
         "",

@@ -20,9 +20,10 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import phases_at, runtime_states
-from context_tui.replay.amounts import NOTHING, Amount, minus, of_block, plus, tokens_of, total
+from context_tui.replay.amounts import NOTHING, RESULT, TEXT, THINKING, Amount, minus, of_block, plus, tokens_of, total
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Recorded
+from context_tui.replay.scaling import HELD, SLACK, scale_of, scaled
 from context_tui.replay.walk import Walk, replay, replay_with
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
@@ -427,7 +428,26 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, s
     session = made.open(tmp_path).with_window(recorded + 12_000)
     assert bool(Recording(session).scaled) == scaled
     found = replay(session, "defect-compact", delay=0)
-    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens
+    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens - SLACK
+
+
+@pytest.mark.parametrize(
+    ("calls", "scale"),
+    [
+        ([(50_000, 30_000, 10_000)] * 20, (1.0, 1.0)),
+        ([(50_000, 60_000, 0)] * 20, (1.0, 0.85)),
+        ([(50_000, 40_000, 20_000)] * 20, (0.5, 1.0)),
+        ([(50_000, 60_000, 20_000)] * 20, (0.0, 0.85)),
+        ([(50_000, 60_000, 0)] * 39 + [(10, 60_000, 0)], (1.0, 0.85 * HELD)),  # one is odd
+        ([(9_500, 10_000, 0)] * 20, (1.0, 1.0)),
+        ([(9_500, 0, 0)] * 20, (1.0, 1.0)),
+    ],
+)
+def test_what_factors_are_taken_by(calls: list[tuple[int, int, int]], scale: tuple[float, float]) -> None:
+    assert scale_of(calls) == pytest.approx(scale)
+    thinking, whole = scale
+    by = scaled((1.0,) * 7, *scale_of(calls))
+    assert [by[place] for place in (TEXT, THINKING, RESULT)] == pytest.approx([whole, whole * thinking, whole])
 
 
 def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
         ],
         "calibration": calibration_report(most) if most else None,
         "calibrations": [calibration_report(each) for each in recording.calibrations],
-        "scaled": recording.scaled,
+        "scaled": {model: scale._asdict() for model, scale in recording.scaled.items()},
         "backtest": [
             {
                 "message": each.message,
@@ -321,7 +321,7 @@ def _ruler(recording: Recording) -> str:
     if not any(recording.recorded):
         return "sizes are estimated, by typical factors: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
-    by = ", ".join(f"{share:.1%}" for share in recording.scaled.values())
+    by = ", ".join(map(str, recording.scaled.values()))
     scaled = f"; taken at {by}, as recorded prompts are smaller than what they hold by it" if by else ""
     if not usable:
         instead = max(recording.calibrations, key=lambda each: each.requests).instead

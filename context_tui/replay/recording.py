@@ -28,6 +28,7 @@ from context_tui.replay.amounts import (
     without_thinking,
 )
 from context_tui.replay.result import Call, Recorded
+from context_tui.replay.scaling import Scale, scale_of, scaled
 from context_tui.session.context import STUBS, Body
 from context_tui.session.epochs import order_at
 from context_tui.session.facts import Kind, MessageFlag, Role
@@ -38,8 +39,6 @@ from context_tui.tokens.calibration import Calibration, calibrations
 from context_tui.tokens.estimators import message_tokens
 from context_tui.tokens.recorded import in_file
 
-SMALLER = 0.05
-"""Share of a model's calls that may record less than what their contexts hold by its factors."""
 USUAL_SUMMARY = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
 
@@ -112,8 +111,8 @@ class Recording:
         undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
         summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
         calibrations: how each model counts, and how well that is known.
-        scaled: by model, by how much its factors were scaled down, as recorded contexts are smaller than what they hold
-            by them; none is in it that needs no scaling.
+        scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
+            none is in it that needs no scaling.
         not_in_file: tokens of the first request that are not among its messages, calibrated.
         recorded: by call, the recorded tokens of its context; None where the file has none.
         windows: by call, the context window.
@@ -143,14 +142,10 @@ class Recording:
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
         self.recorded = [usage.context or None if usage else None for usage in usages]
-        self._weigh({each.model: weights(each.factors) for each in self.calibrations})
+        by_model = {each.model: weights(each.factors) for each in self.calibrations}
+        self._weigh(by_model)
         self.scaled = self._scales()
-        self._weigh(
-            {
-                each.model: tuple(value * self.scaled.get(each.model, 1.0) for value in weights(each.factors))
-                for each in self.calibrations
-            }
-        )
+        self._weigh({model: scaled(by, *self.scaled.get(model, (1.0, 1.0))) for model, by in by_model.items()})
         self.not_in_file = self._not_in_file()
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
@@ -165,20 +160,21 @@ class Recording:
         names = (self.facts.models[row] if row >= 0 else "" for row in self.facts.request_model)
         self._weights = [by_model.get(name, self._usual) for name in names]
 
-    def _scales(self) -> dict[str, float]:
-        """By model, what its factors are to be taken by, where too many contexts hold more by them than was recorded.
+    def _scales(self) -> dict[str, Scale]:
+        """By model, what its factors are to be taken by, where contexts hold more by them than was recorded.
 
         Less than nothing would be left of these otherwise, once most of it has gone.
         """
-        shares: dict[str, list[float]] = {}
+        calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
         for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
-            tokens = tokens_of(without_thinking(held), self.weights_at(call.request))
-            if size and tokens > 0:
+            if size:
+                rest = tokens_of(without_thinking(held), self.weights_at(call.request))
+                thinking = tokens_of(held, self.weights_at(call.request)) - rest
                 model = models[call.request]
-                shares.setdefault(self.facts.models[model] if model >= 0 else "", []).append(size / tokens)
-        least = {model: sorted(found)[int(len(found) * SMALLER)] for model, found in shares.items()}
-        return {model: share for model, share in least.items() if share < 1}
+                calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append((size, rest, thinking))
+        found = {model: scale_of(sizes) for model, sizes in calls.items()}
+        return {model: scale for model, scale in found.items() if scale != (1.0, 1.0)}
 
     def _not_in_file(self) -> int:
         """System prompt, tools and what else the first recorded request had besides its messages.

@@ -464,7 +464,8 @@ class _Most:
             last = levels[-1].copy()
             np.maximum(levels[-1][:-half], levels[-1][half:], out=last[:-half])
             levels.append(last)
-        self._table = np.concatenate(levels)
+        self._table, self._numbers = np.concatenate(levels), numbers
+        self._falls = np.cumsum(np.diff(numbers, prepend=numbers[:1]) < 0)
         self.largest = int(numbers.max(initial=0))
         # By length, where in the table the first and the last numbers of a stretch are: past its begin, and its end.
         self._first, self._last = np.zeros(count + 1, np.int64), np.full(count + 1, -1)
@@ -474,6 +475,10 @@ class _Most:
 
     def between(self, begin: Ints, end: Ints) -> Ints:
         """The largest from *begin* up to *end*, which are at least one apart."""
+        # Contexts mostly grow, and then the last number is the largest.
+        if len(begin) and self._falls[begin.min()] == self._falls[end.max() - 1]:
+            last: Ints = self._numbers[end - 1]
+            return last
         length = end - begin
         found: Ints = np.maximum(self._table[self._first[length] + begin], self._table[self._last[length] + end])
         return found

@@ -34,7 +34,6 @@ from context_tui.tokens.measured import measured
 Ints = NDArray[np.int64]
 MOST_CELLS = 1_000_000
 """Cells of a table of sums, by turn and minimum; settings with more different minimums are taken in parts."""
-_ODD, _OTHER = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _LATER = 1 << 20
 """Pieces with calls over the window that are counted together."""
 
@@ -128,12 +127,14 @@ class _Track:
         blind: by look, whether a setting that clears there would in the next turn go by another size than the
             recording: by an estimate, until one is reported.
         lowest: by call, the least tokens of a call up to the next event.
+        salt: by look, an odd number that looks like a random one.
     """
 
     def __init__(self, recording: Recording, recorded: Recorded) -> None:
         self.recording = recording
         looks = [message for message, phases in recording.looks if "before_call" in phases]
         self.looks = np.array(looks, np.int64)
+        self.salt = _mixed(np.arange(len(looks), dtype=np.uint64)) | np.uint64(1)
         made = np.array([call.message for call in recording.calls], np.int64)
         self.calls = np.searchsorted(made, self.looks)
         self.was = np.array(baseline(recording, recorded).sizes, np.int64)
@@ -236,7 +237,10 @@ class _Track:
 
 
 class _Sums(NamedTuple):
-    """Over the results of the turns up to each, larger than each minimum: flat tables, a row for each turn."""
+    """Over the results of the turns up to each, larger than each minimum: flat tables, a row for each turn.
+
+    The first row is of nothing, the one below it of what stands before the first turn.
+    """
 
     wide: int
     results: Ints
@@ -254,7 +258,7 @@ class _Run:
     def __init__(self, track: _Track, keep: Ints, minimum: Ints, ratio: NDArray[np.float64]) -> None:
         self.track, self.keep, self.minimum, self.ratio = track, keep, minimum, ratio
         self.mins, column = np.unique(minimum, return_inverse=True)
-        self.cells = column - keep * len(self.mins)  # of the sums of no turns, which are at 0
+        self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # of the sums where no turn has begun
         count = len(keep)
         self.known = np.full(count, track.known, np.bool_)
         self.extra, self.peak, self.firings, self.dropped, self.gone = (np.zeros(count, np.int64) for _ in range(5))
@@ -279,7 +283,7 @@ class _Run:
                 self._leave()
                 before = segment
             self._count()
-            self._settle(np.arange(len(self.keep)), len(track.was), self.by_call)
+            self._settle_all(len(track.was))
         sent = int(track.was.sum()) + self.extra
         return Outcomes(
             self.known, sent, self.peak, self.over.counted(), self.firings, self.dropped, self.gone, self.alike
@@ -290,8 +294,8 @@ class _Run:
     def _enter(self, segment: _Segment, before: _Segment | None) -> None:
         """What the recording did to its context between two segments."""
         if before is not None:
-            track, everyone = self.track, np.arange(len(self.keep))
-            self._settle(everyone, int(track.calls[segment.begin]), self.by_call)
+            track = self.track
+            self._settle_all(int(track.calls[segment.begin]))
             self._forget_unknown(segment, before)
             if segment.anew:
                 self._count()
@@ -308,7 +312,7 @@ class _Run:
         """Take from the sums of a segment what is known by the last cell only."""
         cleared = np.flatnonzero(self.cell >= 0)
         cell = self.cell[cleared]
-        self.whole[cleared], self.upto[cleared] = self.sums.whole[cell], cell // self.sums.wide
+        self.whole[cleared], self.upto[cleared] = self.sums.whole[cell], cell // self.sums.wide - 1
         self.fired[cleared] = self.track.looks[self.look[cleared]]
         self.cell[:] = -1
 
@@ -319,7 +323,7 @@ class _Run:
 
     def _forget_unknown(self, segment: _Segment, before: _Segment) -> None:
         """Settings that have cleared what the recording now keeps or clears itself."""
-        same = np.isin(before.block, segment.block)
+        same = np.isin(before.block, segment.block, kind="table")
         if not segment.anew:
             tokens = dict(zip(segment.block.tolist(), segment.tokens.tolist(), strict=True))
             left = [
@@ -343,7 +347,7 @@ class _Run:
         for first, last in pairwise(ends):
             look = segment.begin + first
             if track.by_call[look] != self.by_call:
-                self._settle(np.arange(len(self.keep)), int(track.calls[look]), self.by_call)
+                self._settle_all(int(track.calls[look]))
                 self.by_call = int(track.by_call[look])
             way = int(track.windows[look]), int(track.by_reply[look])
             if way != shown:
@@ -351,7 +355,7 @@ class _Run:
                 more = self.estimate if way[1] < 0 else self.more[way[1]]
                 need = threshold - more  # what the recording must have, by its own belief, for a setting to fire
             reached = np.maximum.accumulate(track.believed[look : segment.begin + last])
-            chosen = np.flatnonzero(need <= reached[-1])
+            chosen = (need <= reached[-1]).nonzero()[0]
             if len(chosen):
                 chosen = self._clear(segment, chosen, need, reached, look)
                 need[chosen] = threshold[chosen] - more[chosen]
@@ -360,12 +364,9 @@ class _Run:
         """Clear what can be cleared in a stretch; returns the settings that do."""
         track, sums = self.track, self.sums
         turns = int(segment.turns[first - segment.begin])
-        cell = turns * sums.wide + self.cells[chosen]
-        if cell.min() < 0:  # it keeps more turns than there are
-            some = np.flatnonzero(cell >= 0)
-            chosen, cell = chosen[some], cell[some]
+        cell = np.maximum(turns * sums.wide + self.cells[chosen], 0)  # in the row of nothing if it keeps all turns
         count = sums.results[cell]
-        new = np.flatnonzero(count > self.count[chosen])
+        new = (count > self.count[chosen]).nonzero()[0]
         chosen, cell, count = chosen[new], cell[new], count[new]
         if not len(chosen):
             return chosen
@@ -387,22 +388,33 @@ class _Run:
                 self.known[chosen] &= track.lowest[call] + now >= 0
         if track.has_blind:
             self.known[chosen] &= ~track.blind[look]
-        self.alike[chosen] = self.alike[chosen] * _ODD + (sums.mark[cell] + look.astype(np.uint64) * _OTHER)
+        self.alike[chosen] += sums.mark[cell] * track.salt[look]
         return chosen
 
-    def _settle(self, chosen: Ints, until: Ints | int, by_call: int) -> None:
+    def _settle_all(self, until: int) -> None:
+        """Take the calls up to *until* into the totals of all settings."""
+        end = np.full(len(self.keep), until)
+        some = (self.since < until).nonzero()[0]
+        if len(some) == len(end):
+            self._take(slice(None), self.since.copy(), end, self.by_call)
+        elif len(some):
+            self._take(some, self.since[some], end[some], self.by_call)
+
+    def _settle(self, chosen: Ints, until: Ints, by_call: int) -> None:
         """Take the calls up to *until* into the totals, as the context now stands."""
         begin = self.since[chosen]
-        end = until if isinstance(until, np.ndarray) else np.full(len(chosen), until)
-        some = np.flatnonzero(end > begin)
-        if not len(some):
-            return
-        if len(some) < len(chosen):
-            chosen, begin, end = chosen[some], begin[some], end[some]
+        some = (until > begin).nonzero()[0]
+        if len(some) == len(chosen):
+            self._take(chosen, begin, until, by_call)
+        elif len(some):
+            self._take(chosen[some], begin[some], until[some], by_call)
+
+    def _take(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
+        """Take the calls from *begin* up to *end*, at least one for each setting."""
         more = self.more[by_call][chosen]
         self.extra[chosen] += more * (end - begin)
         self.since[chosen] = end
-        if (begin == begin[0]).all() and (end == end[0]).all():
+        if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
             self.peak[chosen] = np.maximum(self.peak[chosen], self.track.was[calls].max() + more)
             self.over.add_alike(chosen, calls, -more)
@@ -411,6 +423,7 @@ class _Run:
         if self.excess.largest + more.max() <= 0:
             return
         over = self.excess.between(begin, end) + more > 0
+        chosen = np.arange(len(self.keep))[chosen]
         if over.any():
             throughout = over & (self.room.between(begin, end) - more < 0)
             self.over.found[chosen[throughout]] += (end - begin)[throughout]
@@ -419,18 +432,18 @@ class _Run:
 
 
 def _sums(segment: _Segment, mins: Ints) -> _Sums:
-    wide, tall = len(mins), int(max(segment.turns.max(initial=0), segment.turn.max(initial=0))) + 1
-    above = np.searchsorted(mins, segment.tokens)
-    some = above > 0
-    cell = segment.turn[some] * wide + above[some] - 1
+    wide, tall = len(mins), int(max(segment.turns.max(initial=0), segment.turn.max(initial=0))) + 2
+    below = wide - np.searchsorted(mins, segment.tokens)  # the columns are those of the largest minimum first
+    some = below < wide
+    cell = (segment.turn[some] + 1) * wide + below[some]
     tokens, image = segment.tokens[some], segment.image[some]
 
     def table(values: Any, kind: Any = np.int64) -> Any:
         found = np.zeros(tall * wide, kind)
-        with np.errstate(over="ignore"):
-            np.add.at(found, cell, values)
-            summed = found.reshape(tall, wide)[:, ::-1].cumsum(axis=1, dtype=kind)[:, ::-1].cumsum(axis=0, dtype=kind)
-        return np.ascontiguousarray(summed).ravel()
+        np.add.at(found, cell, values)
+        shaped = found.reshape(tall, wide)
+        shaped.cumsum(axis=1, out=shaped).cumsum(axis=0, out=shaped)
+        return found
 
     results, sizes, has_images = table(1), table(tokens), bool(image.any())
     return _Sums(
@@ -499,7 +512,7 @@ class _Over:
             if self._size > _LATER:
                 self.counted()
 
-    def add_alike(self, chosen: Ints, places: slice, limit: Ints) -> None:
+    def add_alike(self, chosen: Ints | slice, places: slice, limit: Ints) -> None:
         """The same for one stretch."""
         numbers = np.sort(self._numbers[places])
         if numbers[-1] > limit.min():

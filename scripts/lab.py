@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from context_tui.cli.replay import Back, backtests  # noqa: E402
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
 from context_tui.lab import Lab, Settings  # noqa: E402
@@ -26,6 +25,7 @@ from context_tui.policies.parameters import params_for  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
 from context_tui.price.priced import price  # noqa: E402
 from context_tui.replay.backtest import Backtested, explaining  # noqa: E402
+from context_tui.replay.own import Back, backtests  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"
@@ -256,13 +256,13 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
     lines = [
         "## Back-test: the agent's own policy against the compactions that are recorded",
         "",
-        "Off by: calls by which the policy fires earlier; *fitted* is with the threshold that explains most of the",
-        "session's compactions, which then lies within the interval.",
+        "Off by: calls by which the policy fires earlier, as it was in the version that the file names; *fitted* is",
+        "with the threshold that explains most of the session's compactions, which then lies within the interval.",
         "",
         "| session | message | kind | tokens then | off by | fitted | threshold | why |",
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
-    hits = testable = 0
+    hits = fits = testable = 0
     every: dict[str, list[Backtested]] = {}
     for named in labs:
         for back in backtests(named.lab.recording):
@@ -271,7 +271,8 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
             every.setdefault(named.lab.session.info.format, []).extend(back.tested)
             for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
                 testable += each.testable
-                hits += fitted.hit
+                hits += each.hit
+                fits += fitted.hit
                 recorded = f"{each.recorded:,}" if each.recorded is not None else "unknown"
                 off = _off(each.off_by, testable=each.testable), _off(fitted.off_by, testable=fitted.testable)
                 span = _span(back)
@@ -280,8 +281,10 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
                     f"| {each.why} |"
                 )
     told = [
-        f"{hits} of {testable} testable full compactions came within one call of where the policy fires (*fitted*).",
-        "Where a session has one compaction, its own threshold always explains that.",
+        f"{hits} of {testable} testable full compactions came within one call of where the policy fires by its own",
+        f"threshold, and {fits} of where it does by the fitted one, which always explains the only one of a session.",
+        "Codex counts the encrypted reasoning of ended turns once more; where a file leaves that out, the tokens that",
+        "are recorded for it stand in its place.",
     ]
     for name, tested in every.items():
         if (best := explaining(tested)) is not None:

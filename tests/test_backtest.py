@@ -9,12 +9,14 @@ import pytest
 
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
+from context_tui.replay.own import backtests
 from context_tui.replay.recording import Recording
 from context_tui.session.context import Context
+from context_tui.session.session import Session
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 
@@ -38,6 +40,12 @@ class At(BasePolicy):
 
     def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
         return nothing(self.name, params, context, self.trigger(state, params), "nothing")
+
+
+def held(session: Session, policy: Policy, *, kind: str = "full", threshold: int | None = None) -> list[Backtested]:
+    """A policy held against the compactions of a kind."""
+    compactions = [each for each in session.facts.compactions if each.kind == kind]
+    return backtest(Recording(session), policy, [AnyParams()] * len(compactions), compactions, threshold)
 
 
 def compacted(*sizes: int, trigger: str = "auto", tokens: int | None = None) -> recordings.Recording:
@@ -64,7 +72,7 @@ def compacted(*sizes: int, trigger: str = "auto", tokens: int | None = None) -> 
 )
 def test_how_many_calls_it_is_off(tmp_path: Path, threshold: int, off_by: int | None, why: str) -> None:
     session = compacted(10_000, 20_000, 30_000, 40_000, 50_000).open(tmp_path)
-    (found,) = backtest(Recording(session), At(threshold), AnyParams())
+    (found,) = held(session, At(threshold))
     assert found.testable and found.off_by == off_by and found.why.startswith(why)
     assert (found.recorded, found.above) == (50_000, 40_000)
     assert found.hit == (off_by in (0, -1))
@@ -72,15 +80,15 @@ def test_how_many_calls_it_is_off(tmp_path: Path, threshold: int, off_by: int | 
 
 def test_the_size_that_the_file_tells_is_what_the_runtime_believed(tmp_path: Path) -> None:
     session = compacted(10_000, 20_000, tokens=90_000).open(tmp_path)
-    (found,) = backtest(Recording(session), At(80_000), AnyParams())
+    (found,) = held(session, At(80_000))
     assert (found.recorded, found.off_by) == (90_000, 0)
 
 
 def test_where_the_file_tells_another_size_than_the_policy_believes_both_are_said(tmp_path: Path) -> None:
     session = compacted(10_000, 20_000, tokens=70_000).open(tmp_path)
-    (found,) = backtest(Recording(session), At(80_000), AnyParams())
+    (found,) = held(session, At(80_000))
     assert found.off_by is None and "the file says 70,000; has 20,0" in found.why
-    (found,) = backtest(Recording(session), At(80_000), AnyParams(), threshold=75_000)
+    (found,) = held(session, At(80_000), threshold=75_000)
     assert "the file says 70,000; it has 20,0" in found.why
 
 
@@ -100,26 +108,26 @@ def test_seconds_are_not_told_as_tokens_that_were_believed(tmp_path: Path) -> No
     made.microcompact("c0")
     made.user("go on")
     made.assistant(text("ok"), use=usage(10_000))
-    (found,) = backtest(Recording(made.open(tmp_path)), Idle(3_600), AnyParams(), kind="micro")
+    (found,) = held(made.open(tmp_path), Idle(3_600), kind="micro")
     assert found.testable and found.recorded is None and found.why.endswith("idle 30 s")
 
 
 def test_what_a_person_asked_for_or_has_no_size_is_not_testable(tmp_path: Path) -> None:
     by_hand = compacted(10_000, 20_000, trigger="manual").open(tmp_path)
-    (found,) = backtest(Recording(by_hand), At(5_000), AnyParams())
+    (found,) = held(by_hand, At(5_000))
     assert not found.testable and "person" in found.why
     made = recordings.Recording()
     made.user("go on")
     made.boundary(998_659)
     made.summary()
     made.assistant(text("going on"), use=usage(1_000))
-    (found,) = backtest(Recording(made.open(tmp_path)), At(5_000), AnyParams())
+    (found,) = held(made.open(tmp_path), At(5_000))
     assert not found.testable and found.off_by is None and "no size was recorded" in found.why
 
 
 def test_another_threshold_is_tried(tmp_path: Path) -> None:
     session = compacted(10_000, 20_000, 30_000).open(tmp_path)
-    (found,) = backtest(Recording(session), At(99_000), AnyParams(), threshold=30_000)
+    (found,) = held(session, At(99_000), threshold=30_000)
     assert found.off_by == 0
 
 
@@ -140,8 +148,42 @@ def test_recorded_compactions_of_one_runtime_version_have_one_threshold() -> Non
     """Claude Code 2.1.7 to 2.1.20 kept 32,000 tokens of 200,000 for the reply and 13,000 more: 155,000."""
     found = list[Backtested]()
     for name in ("cli__compact2_micro1", "cli__compact3", "cli__compact4_micro2"):
-        found += backtest(Recording(ct.open_session(CORPUS / f"{name}.jsonl")), At(155_000), AnyParams())
+        found += held(ct.open_session(CORPUS / f"{name}.jsonl"), At(155_000))
     best = explaining(found)
     assert best is not None and (best.explains, best.of) == (6, 6)
     assert best.above < 155_000 <= best.most
     assert [each.off_by for each in found] == [0, 0, -2, -1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("version", "tokens", "hit"),
+    [
+        *(("2.1.20", 155_000, True), ("2.0.5", 155_000, True), ("2.1.20", 154_900, False)),
+        *(("2.1.21", 155_000, False), ("2.1.21", 167_000, True), ("1.0.51", 155_000, False)),
+        *(("nightly", 155_000, False), ("", 167_000, True)),
+    ],
+)
+def test_the_own_policy_is_that_of_the_version(tmp_path: Path, version: str, tokens: int, hit: bool) -> None:
+    made = compacted(100_000, 150_000, tokens=tokens)
+    made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
+    (found,) = backtests(Recording(made.open(tmp_path)))
+    assert (found.policy, found.tested[0].off_by) == ("claude-code-auto", 0 if hit else None)
+    once = "trigger_reserve" in found.params[0].model_fields_set
+    assert once == (version in ("2.0.5", "2.1.20"))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
+def test_agents_compact_where_their_own_policies_do() -> None:
+    """All but one model's of the recorded compactions that can be tested, by thresholds that nothing was fitted to."""
+    paths = [*CORPUS.glob("*.jsonl"), *CORPUS.with_name("codex").glob("*.jsonl")]
+    sessions = [ct.open_session(path) for path in sorted(paths)]
+    compacting = [each for each in sessions if any(found.kind == "full" for found in each.facts.compactions)]
+    tested = [
+        (each.hit, session.facts.model)
+        for session in compacting
+        for back in backtests(Recording(session))
+        for each in back.tested
+        if each.testable and each.kind == "full"
+    ]
+    assert sum(hit for hit, _ in tested) == 11
+    assert [model for hit, model in tested if not hit] == ["gpt-5.3-codex-spark"] * 2

@@ -29,8 +29,9 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
 from context_tui.tokens.measured import measured
+from context_tui.tokens.reasoning import ended_reasoning
 from tests.formats import recordings
-from tests.formats.recordings import call, conversations, result, text, usage
+from tests.formats.recordings import call, conversations, reasoning, result, text, usage
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 PHASES = frozenset({"before_call", "after_tools", "user_turn"})
@@ -70,7 +71,7 @@ def walked(session: Session, name: str | Policy, recorded: Recorded = "keep", de
 @fixtures
 @given(recording=conversations())
 def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: recordings.Recording) -> None:
-    session, watching = recording.open(tmp_path), Watching()
+    session, watching = reasoning(recording.open(tmp_path)), Watching()
     made = replay_with(Recording(session), watching, AnyParams())
     assert made.sizes == made.baseline
     known = {m: u.context for m, u in zip(session.facts.request_message, session.facts.requests, strict=True)}
@@ -85,7 +86,7 @@ def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: re
 
 def _essence(state: RuntimeState) -> object:
     size = state.recorded.context if state.recorded else None
-    counts = state.estimated, state.messages, state.results, state.reply if state.recorded else 0
+    counts = state.estimated, state.messages, state.results, state.reply if state.recorded else 0, state.reasoning
     return state.at, state.believed, size, state.idle_seconds, state.has_assistant, state.window, counts
 
 
@@ -219,7 +220,7 @@ def test_what_is_kept_count_of_is_what_is_there(
     tmp_path: Path, recording: recordings.Recording, name: str, recorded: Recorded, delay: int
 ) -> None:
     """Estimate and difference, which grow step by step, are those of the whole history; no event is missed."""
-    session = recording.open(tmp_path)
+    session = reasoning(recording.open(tmp_path))
     given = {"chain": {"options": {"defect-microcompact": {"microcompact_ratio": 0.05, "keep_recent_turns": 1}}}}
     policy = POLICIES[name]
     params = params_for(policy, given.get(name, {}))
@@ -230,6 +231,7 @@ def test_what_is_kept_count_of_is_what_is_there(
         nonlocal checked
         history, at = walk.history, walk.history.at
         assert history.estimate == history._estimated()
+        assert history.reasoning() == ended_reasoning(walk.recording.facts, history.order)
         there = walk.recording.content_of(history.order, history.replaced)
         actual = session.context_at(at)
         assert history.more == minus(there, walk.recording.content_of(actual.order, actual.replaced))

@@ -16,7 +16,7 @@ from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.triggers import firing_runs, first_firing, phases_at, runtime_states
 from context_tui.session.session import Session
 from context_tui.tokens import History
-from tests.formats.recordings import Recording, call, conversations, result, text, usage
+from tests.formats.recordings import Recording, call, conversations, reasoning, result, text, usage
 
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 PHASES = frozenset({"before_call", "after_tools", "user_turn"})
@@ -36,7 +36,7 @@ def sized(folder: Path, tokens: int, model: str = "claude-sonnet-4-5", **more: i
 @fixtures
 @given(recording=conversations())
 def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording: Recording) -> None:
-    session = recording.open(tmp_path)
+    session = reasoning(recording.open(tmp_path))
     looked = [at for at in range(len(session)) if phases_at(session.facts, at) & PHASES] + [len(session)]
     alone = [runtime_state_of(session.context_at(at), session.window, len(session)) for at in looked]
     assert list(runtime_states(session, PHASES)) == alone

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from context_tui.cli.inspect import calibration_report
 from context_tui.cli.options import (
@@ -24,13 +24,13 @@ from context_tui.errors import ExitCode
 from context_tui.lab import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import POLICIES
 from context_tui.price.advice import advice
 from context_tui.price.model import PriceModel
 from context_tui.price.priced import FiringPrice, Priced
 from context_tui.price.words import after_a_change, against_none, figure, pays_after
 from context_tui.regret.index import TIERS
-from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
+from context_tui.replay.backtest import Backtested
+from context_tui.replay.own import Back, backtests
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing
 from context_tui.replay.words import LIMITS, label, never_words, what
@@ -39,29 +39,6 @@ from context_tui.session.session import Session
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
-
-OWN = {
-    "claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"},
-    "codex": {"full": "codex"},
-    "cline": {"full": "cline"},
-    "cline-sdk": {"full": "cline"},
-    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
-    "goose": {"full": "goose"},
-    "koda": {"full": "koda"},
-    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
-    "openhands": {"full": "openhands-condenser"},
-    "pi": {"full": "pi"},
-}
-"""By format, the agent's own policies that its recorded compactions are held against."""
-
-
-class Back(NamedTuple):
-    """The agent's own policy held against the recorded compactions of one kind."""
-
-    policy: str
-    tested: list[Backtested]
-    threshold: Threshold | None
-    fitted: list[Backtested]  # with the threshold that explains most
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -130,21 +107,6 @@ def _chosen(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
     return policy, params_for(policy, values)
 
 
-def backtests(recording: Recording) -> list[Back]:
-    """The agent's own policies held against what the recording did."""
-    found = list[Back]()
-    for kind, name in OWN.get(recording.session.info.format, {}).items():
-        if name in POLICIES:
-            policy = POLICIES[name]
-            params = policy.Params()
-            tested = backtest(recording, policy, params, kind)
-            best = explaining(tested)
-            fitted = backtest(recording, policy, params, kind, best.most) if best else []
-            if tested:
-                found.append(Back(name, tested, best, fitted))
-    return found
-
-
 # JSON
 
 
@@ -175,10 +137,11 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
                 "off_by": each.off_by,
                 "why": each.why,
                 "policy": back.policy,
+                "params": params.model_dump(mode="json"),
                 "off_by_fitted": fitted.off_by if fitted else None,
             }
             for back in backs
-            for each, fitted in zip_longest(back.tested, back.fitted)
+            for params, each, fitted in zip_longest(back.params, back.tested, back.fitted)
         ],
         "thresholds": [
             {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None
@@ -388,6 +351,8 @@ def _show_backtest(back: Back) -> None:
     rows = [(each.message, each.kind, each.trigger or "", each.recorded, _off(each), each.why) for each in back.tested]
     heads = ("message", "kind", "trigger", "believed then", "off by calls", "why")
     table(f"back-test: {back.policy} against the recorded compactions", heads, rows)
+    if once := back.once:
+        say(f"  as it was in the version that the file names: {', '.join(once)}")
     best = back.threshold
     if best:
         hits = sum(each.hit for each in back.fitted)

@@ -10,6 +10,7 @@ from context_tui.session.values import value
 from context_tui.session.window import Window
 from context_tui.tokens.believed import believed
 from context_tui.tokens.measured import measured
+from context_tui.tokens.reasoning import ended_reasoning
 from context_tui.tokens.recorded import last_request
 
 
@@ -23,7 +24,7 @@ class RuntimeState:
     of several policies, only those run that fire, where one does; ``rewritten`` that a policy before this one has
     cleared something, so that ``believed`` is an estimate of what it left; ``estimated`` are tokens (``bytes/4``) of
     the whole context, ``messages`` and ``results`` how many messages and tool results it has, ``reply`` tokens of the
-    reply of that last request.
+    reply of that last request, ``reasoning`` those that the runtime takes the hidden reasoning of ended turns to be.
     """
 
     at: int
@@ -41,6 +42,7 @@ class RuntimeState:
     messages: int = field(kw_only=True)
     results: int = field(kw_only=True)
     reply: int = field(kw_only=True)
+    reasoning: int = field(default=0, kw_only=True)
 
     @property
     def input_tokens(self) -> int | None:
@@ -96,4 +98,5 @@ def runtime_state_of(
         messages=len(context),
         results=len(measured(context).results.block),
         reply=_reply(context, request),
+        reasoning=ended_reasoning(facts, context.order),
     )

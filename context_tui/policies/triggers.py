@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
+from context_tui.tokens.reasoning import EndedReasoning
 from context_tui.tokens.recorded import request_before
 from context_tui.tokens.running import RunningSizes
 
@@ -27,8 +28,12 @@ def runtime_states(
         sizes.move_to(last)
         epoch = epoch_at(facts, last)
         floor, spoke = max(epoch.start, last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
+        reasoning = EndedReasoning(facts)
+        reasoning.take(filter(sizes.sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
         for at in range(begin, end):
             checkpoint()
+            if at > max(begin, epoch.start) and sizes.sent[at - 1]:
+                reasoning.take((at - 1,))
             if at > begin and facts.role[at - 1] == Role.ASSISTANT and sizes.sent[at - 1]:
                 spoke = at - 1
             if at < length and not phases & phases_at(facts, at):
@@ -51,6 +56,7 @@ def runtime_states(
                 messages=sizes.length(epoch, at),
                 results=sizes.results(epoch, at),
                 reply=sizes.between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
+                reasoning=reasoning.tokens,
             )
 
 

@@ -59,20 +59,24 @@ class Threshold(NamedTuple):
 
 
 def backtest(
-    recording: Recording, policy: Policy, params: Params, kind: str = "full", threshold: int | None = None
+    recording: Recording,
+    policy: Policy,
+    params: Sequence[Params],
+    compactions: Sequence[Compaction],
+    threshold: int | None = None,
 ) -> list[Backtested]:
-    """Every recorded compaction of this kind, held against a policy that runs along the unchanged recording.
+    """Recorded compactions, held against a policy that runs along the unchanged recording.
 
     Args:
+        params: by compaction, those that the policy had then.
         threshold: tokens at which it fires, in place of its own.
     """
-    compactions = [each for each in recording.session.facts.compactions if each.kind == kind]
-    if not compactions:
-        return []
     states = list(runtime_states(recording.session, policy.phases))
     calls = [call.message for call in recording.calls]
-    fires = _Fires(policy, params, threshold)
-    return [_tested(recording, fires, each, states, calls) for each in compactions]
+    return [
+        _tested(recording, _Fires(policy, had, threshold), each, states, calls)
+        for had, each in zip(params, compactions, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,7 @@ def _tested(
     above, by_file = max(sizes), recorded is not None
     if not by_file and now.unit == "tokens":
         recorded = now.value
+        above = max(above, *(value for state in before if (value := fires(state).value) is not None))
     first = next((state.at for state in before if fires(state).fires), None)
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from itertools import compress, islice
 
 from context_tui.compaction.apply import order_after
 from context_tui.compaction.changes import bodies_of
@@ -16,6 +16,7 @@ from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind, Role
 from context_tui.tokens.estimators import bytes4, message_tokens
 from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.reasoning import EndedReasoning
 
 _ASSISTANT = int(Role.ASSISTANT)
 
@@ -60,6 +61,7 @@ class History:
         self._besides: Amount = NOTHING  # what it holds besides all that was appended, by other bodies and messages
         self._split = (0, 0, 0), (NOTHING, NOTHING)  # what was asked for last, and the answer
         self._where: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
+        self._reasoned = 0, 0, EndedReasoning(recording.facts)  # the generation, so many messages, and what they hold
         self._context: Context | None = None  # that was given away last,
         self._sums: Measured | None = None  # and its sums, which go on with the history
         self._appended = recording.appended(recorded)
@@ -93,6 +95,15 @@ class History:
         if self._context is not None:
             self._context.memo.clear()
             self._context = None
+
+    def reasoning(self) -> int:
+        """Tokens that the runtime takes the hidden reasoning of ended turns to be."""
+        generation, taken, made = self._reasoned
+        if generation != self.generation:
+            taken, made = 0, EndedReasoning(self.recording.facts)
+        made.take(islice(self.order, taken, None))
+        self._reasoned = self.generation, len(self.order), made
+        return made.tokens
 
     def last_assistant(self) -> int:
         """The last message of the model in prompt order, or -1."""

@@ -251,6 +251,7 @@ class Walk:
             messages=len(history.order),
             results=history.results,
             reply=history.sums[reply + 1] - history.sums[reply] if usage is not None else 0,
+            reasoning=history.reasoning(),
         )
 
     def _fire(self, step: _Step, trigger: Trigger, state: RuntimeState, message: int) -> None:

@@ -19,9 +19,13 @@ def label(made: Replay) -> str:
 
 def policy_label(policy: str, params: Params) -> str:
     """The same of a policy that was not replayed yet."""
+    return " ".join([policy, *changed(params)])
+
+
+def changed(params: Params) -> list[str]:
+    """The parameters that are not the defaults, as assignments."""
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
-    changed = {name: value for name, value in values.items() if value != defaults.get(name)}
-    return " ".join([policy, *assignments(changed)])
+    return assignments({name: value for name, value in values.items() if value != defaults.get(name)})
 
 
 def never_words(missed: Missed | None) -> str:

@@ -86,6 +86,7 @@ class Compaction:
     messages that a full one left in context, in prompt order, ``missing`` how many more it kept that are not in the
     file; ``cleared`` are the rows of the results that a micro one cleared, which may be texts. ``pre_tokens`` and
     ``saved`` are tokens as the file tells them: of the context, or for a micro one of the results it looked at.
+    ``version`` is that of the agent which compacted, where the file tells it with the compaction.
     """
 
     message: int
@@ -96,6 +97,7 @@ class Compaction:
     cleared: frozenset[int] = frozenset()
     saved: int | None = None
     missing: int = 0
+    version: str = ""
 
     @property
     def rewrote(self) -> bool:
@@ -253,6 +255,7 @@ class Facts:
         self.compactions: list[Compaction] = []
         self.rewrites: list[int] = []  # messages before which a microcompaction cleared something
         self.epochs: list[Epoch] = [Epoch(0, "start")]
+        self.reasoning: dict[int, int] = {}  # by reply: tokens that its runtime takes its hidden reasoning to be
         self.branches: list[Branch] = []
         self.drops: list[Drop] = []
         self.drops_known = DropsKnown()

@@ -68,11 +68,21 @@ class Selection:
                 found.flags[index], found.ended[index] = of.flags[message], of.ended[message]
                 if message in of.cache_misses:
                     found.cache_misses[index] = of.cache_misses[message]
+        self._take_reasoning()
         self._take_requests()
         self._take_compactions()
         found.model, found.window, found.whole_window = of.model, of.window, of.whole_window
         found.input_includes_cache, found.sizes_revised = of.input_includes_cache, of.sizes_revised
         found.system_rows, found.system_bytes, found.tools_bytes = of.system_rows, of.system_bytes, of.tools_bytes
+
+    def _take_reasoning(self) -> None:
+        of, found = self.of.reasoning, self.facts.reasoning
+        for message in reversed(of):  # what is told of a reply is told before the next one comes
+            index = self._number[message]
+            if index >= 0 and found.get(index) == of[message]:
+                break
+            if index >= 0:
+                found[index] = of[message]
 
     def _take_blocks(self) -> set[int]:
         """Take the blocks that are new; returns the messages that they are of."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
+from context_tui.session.facts import Role
 from context_tui.session.session import Session, SessionInfo
 
 Record = dict[str, Any]
@@ -198,3 +199,10 @@ def four_turns(folder: Path) -> Path:
         recording.assistant(call(f"c{turn}", "Read", file_path="a.py"))
         recording.results(result(f"c{turn}", "line\n" * 900))
     return recording.write(folder)
+
+
+def reasoning(session: Session) -> Session:
+    """The same session, with hidden reasoning behind each reply, each of another size."""
+    replies = (message for message, role in enumerate(session.facts.role) if role == Role.ASSISTANT)
+    session.facts.reasoning.update((message, 1 << number) for number, message in enumerate(replies))
+    return session

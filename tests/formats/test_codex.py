@@ -508,3 +508,35 @@ def test_roles_and_usage_are_plain(tmp_path: Path) -> None:
     facts = read(tmp_path, whole()).facts
     assert facts.requests[0] == Usage(900, 100, 0, 0, 10) and facts.input_includes_cache
     assert {*facts.role} == {Role.USER, Role.ASSISTANT}
+
+
+def test_what_codex_takes_hidden_reasoning_to_be(tmp_path: Path) -> None:
+    """Of what stands encrypted (four base64 digits for three bytes) 650 bytes are no reasoning; four are a token."""
+    rollout = begun()
+    rollout.typed("Think.")
+    rollout.items(thought(encrypted="x" * 2_000), asked("a"), answered("a"), thought(encrypted="x" * 1_004))
+    rollout.items(said("assistant", "Thought."))
+    rollout.count(500, output=90)
+    rollout.typed("Again.")
+    rollout.items(thought("**Plan**", encrypted="x" * 800), said("assistant", "Done."))
+    rollout.count(600, output=90)
+    session = read(tmp_path, rollout)
+    first, second, third = (m for m, role in enumerate(session.facts.role) if role == Role.ASSISTANT)
+    # The third is an envelope with nothing in it, as in files that were published: what was recorded stands for it.
+    assert session.facts.reasoning == {first: 213, second: 26, third: 45}
+
+
+def test_codex_counts_the_reasoning_of_ended_turns_once_more(tmp_path: Path) -> None:
+    def firing(tokens: int) -> bool:
+        rollout = begun()
+        rollout.line("event_msg", {"type": "task_started", "model_context_window": 258_400})
+        rollout.typed("Think.")
+        rollout.items(thought(encrypted="x" * ((tokens * 4 + 650) * 4 // 3)), said("assistant", "Thought."))
+        rollout.count(244_000, output=90)
+        rollout.typed("On.")
+        rollout.items(thought(encrypted="x" * 9_999), said("assistant", "Done."))
+        rollout.count(244_500, output=90)
+        return ct.plan(read(tmp_path, rollout), "codex").trigger.fires
+
+    # 244,500 and a reply of 90 are 210 under nine tenths of 272,000; the reasoning of the newest turn does not count.
+    assert [firing(tokens) for tokens in (209, 210)] == [False, True]

@@ -689,3 +689,16 @@ async def test_what_was_applied_in_the_reader_is_told_at_once() -> None:
         await until(pilot, lambda: "Applied defect-microcompact" in drawn(running))
         await settled(pilot)
         assert running.focused is inspector(running).query_one(Timeline)
+
+
+async def test_quitting_where_a_plan_is_applied_before_the_export() -> None:
+    """It ends at once and without a traceback, though the export waits for what is applied."""
+    running = app()
+    async with running.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await pilot.press("2", "e")
+        await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(running.screen, ApplyScreen))
+        running.exit()
+    assert running.return_code == 0

@@ -335,6 +335,19 @@ async def test_nothing_but_ascii_is_drawn_where_that_is_asked_for() -> None:
             assert text.isascii(), text
 
 
+@pytest.mark.parametrize(("width", "told"), [(160, "claude-code-auto fires at 0 of 1"), (120, "back-test 0 of 1")])
+async def test_the_agents_own_policy_is_held_against_what_it_did(width: int, told: str) -> None:
+    """At the top, and at the call behind the compaction, with why."""
+    running = alone()
+    async with running.run_test(size=(width, 32)) as pilot:
+        screen = await along(pilot, worth=True)
+        assert told in drawn(running).splitlines()[0]
+        compacted = next(call for call, events in screen.comparison.events.items() if events[0].begins_context)
+        screen.action_go(compacted)
+        await pilot.pause()
+        assert "back-test claude-code-auto: it fires 33 calls earlier" in drawn(running)
+
+
 # Pictures
 
 

@@ -349,6 +349,7 @@ class ClaudeCodeScanner:
                     _size(about, "preTokens")[0],
                     cleared=frozenset(row for row in results if row >= 0),
                     saved=_size(about, "tokensSaved")[0],
+                    version=short(record.version or ""),
                 )
             )
 
@@ -364,7 +365,10 @@ class ClaudeCodeScanner:
         if self.facts.flags[message] & MessageFlag.SUMMARY:
             prefix = Spans(range(message, message + 1), *prefix.ranges)
         trigger, tokens = _text(about.get("trigger")), _size(about, "preTokens")[0]
-        self.facts.add_compaction(Compaction(message, "full", trigger, tokens, prefix, missing=missing))
+        version = short(first.version or "")
+        self.facts.add_compaction(
+            Compaction(message, "full", trigger, tokens, prefix, missing=missing, version=version)
+        )
 
     def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""

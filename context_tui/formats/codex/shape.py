@@ -22,6 +22,8 @@ COPYING_MS = 2_000
 stamped anew or keep their older times; no reply of a model comes so soon."""
 USED_PERCENT = 95
 """Of a model's window, what Codex uses and tells, unless a catalog of models says otherwise."""
+ENVELOPE = 650
+"""Bytes around the reasoning that stands encrypted."""
 KEPT_BYTES = 80_000
 """Bytes of the newest typed messages that a compaction without a history of its own keeps (20,000 tokens of 4)."""
 
@@ -37,6 +39,7 @@ class CodexShape:
         self._began = -1
         self._newest: tuple[Record, Line] = ({}, Line("", None))
         self._usage = _UsageOrder()
+        self._reasoning = 0  # of the newest reply, by what stands encrypted for it
 
     # -- what a record says
 
@@ -73,7 +76,7 @@ class CodexShape:
             case "session_meta":
                 return self._told(payload, part)
             case "response_item":
-                return self._named(payload, self._spoken(part, line.time))
+                return self._named(payload, self._reasoned(payload, self._spoken(part, line.time)))
             case "compacted":
                 self._replies.end()
                 self._usage.compacted()
@@ -104,6 +107,12 @@ class CodexShape:
             self._usage.asked()
             return replace(part, time=time, key=self._key(part))
         return replace(part, time=time)
+
+    def _reasoned(self, item: Record, part: Part) -> Part:
+        """A part with what Codex takes its encrypted reasoning to be."""
+        tokens = reasoning_tokens(item)
+        self._reasoning += tokens
+        return replace(part, reasoning=tokens) if tokens else part
 
     def _named(self, item: Record, part: Part) -> Part:
         """A part of an item with an id of its own, which a later compaction may keep it by."""
@@ -190,7 +199,8 @@ class CodexShape:
         self._replies.end()
         copied = len(self._seen) > 1 and time <= self._began + COPYING_MS
         now = self._usage.counted(None if copied else part.usage)
-        return replace(part, usage=now)
+        encrypted, self._reasoning = self._reasoning, 0
+        return replace(part, usage=now, reasoning=part.reasoning if now and not encrypted else 0)
 
 
 class _User:
@@ -249,6 +259,15 @@ class _UsageOrder:
         return usage if came else None
 
 
+def reasoning_tokens(item: Record) -> int:
+    """What Codex takes the encrypted reasoning of an item to be: four bytes a token of what is left when decoded.
+
+    Source: codex-rs/core, estimate_reasoning_length.
+    """
+    text = item.get("encrypted_content") if item.get("type") == "reasoning" else None
+    return -(-max(len(text) * 3 // 4 - ENVELOPE, 0) // 4) if isinstance(text, str) else 0
+
+
 def _signature(part: Part) -> bytes:
     """What tells a message from others, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
@@ -262,8 +281,12 @@ def _event(payload: Record) -> Part:
         return Part()
     info = members(payload.get("info"))
     part = _windowed(info.get("model_context_window"))
-    usage, notes = usage_or_note(openai_usage, info.get("last_token_usage"))
-    return replace(part, usage=usage, notes=(*part.notes, *notes))
+    last = info.get("last_token_usage")
+    usage, notes = usage_or_note(openai_usage, last)
+    # What stands for it where who published a file left the encrypted reasoning out.
+    reasoning = members(last).get("reasoning_output_tokens")
+    told = reasoning if usage and type(reasoning) is int and 0 < reasoning <= usage.output else 0
+    return replace(part, usage=usage, reasoning=told, notes=(*part.notes, *notes))
 
 
 def _windowed(value: Any) -> Part:

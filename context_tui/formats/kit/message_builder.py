@@ -51,7 +51,8 @@ class Part:
     is the model's, where its agent uses a part) are what is in use from here on, and ``notes`` what could not be
     understood in a record whose rest could. ``then`` are more messages that the record holds, each of them whole; one
     without a ``role`` is left out, and those behind it keep their numbers.
-    ``usage`` beside the conversation is that of the newest message of the assistant; ``system`` is the prompt, and
+    ``usage`` and ``reasoning`` (the tokens that its runtime takes hidden reasoning to be) beside the conversation are
+    those of the newest message of the assistant; ``system`` is the prompt, and
     ``tools`` are the schemas, Anthropic-shaped, that requests have from here on (None: as before). ``cleared`` is a
     micro compaction right before what the record says, and ``anew`` says that the context begins anew behind it.
 
@@ -69,6 +70,7 @@ class Part:
     flags: int = 0
     time: int = -1
     usage: Usage | None = None
+    reasoning: int = 0
     group: Hashable = None
     notes: tuple[str, ...] = ()
     message_id: str = ""
@@ -183,6 +185,8 @@ class MessageBuilder:
             self._go_on_below(self._parent_of(part))
             self._node[part.key] = self._leaf
             self._beside.add(part.key)
+        if part.reasoning and self._spoken >= 0:
+            facts.reasoning[self._spoken] = facts.reasoning.get(self._spoken, 0) + part.reasoning
         if part.usage and beside and self._spoken >= 0:
             self._use(part, part.usage, self._spoken)
             self._changed.append(self._spoken)

@@ -22,12 +22,14 @@ class Size(Part):
     estimate where the file has none); ``uncached`` are its input tokens as the provider reports them, at some without
     cached ones; ``estimate`` is an estimate of everything. With ``output`` the last reply counts by its recorded tokens
     (an estimate where the file has a placeholder), else not at all in ``recorded`` and by an estimate in
-    ``recorded+new``. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
+    ``recorded+new``, which with ``reasoning`` counts the hidden reasoning of ended turns once more, by what its runtime
+    takes it to be. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
     message where everything is estimated.
     """
 
     count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
     output: bool = False
+    reasoning: bool = False
     bytes_per_token: float = Field(default=4.0, ge=0.5, le=100)
     per_message: int = Field(default=0, ge=0, le=1_000)
 
@@ -47,7 +49,9 @@ class Size(Part):
             new, reply = state.believed - recorded.context, 0
             if self.output and recorded.output_trusted:
                 new, reply = new - state.reply, recorded.output
-            return Belief(recorded.context + reply + self._scaled(new), "last recorded + estimate since then")
+            again = state.reasoning if self.reasoning else 0
+            source = "last recorded + reasoning of ended turns + estimate" if again else "last recorded + estimate"
+            return Belief(recorded.context + reply + again + self._scaled(new), f"{source} since then")
         if self.count == "estimate":
             return Belief(self._estimate(state), "estimated, as its runtime does")
         gone = "what was recorded is forgotten when something is cleared"

@@ -792,6 +792,9 @@ class InspectorScreen(Screen[None]):
     @work
     async def action_apply(self) -> None:
         """Carry the plan out; its screen shows what it does and takes the summary."""
+        await self._apply()
+
+    async def _apply(self) -> None:
         plan = self.do(self.controller.applicable)
         if plan is None:
             return
@@ -826,7 +829,7 @@ class InspectorScreen(Screen[None]):
             plan = self.view.plan
             answer = await self.app.push_screen_wait(unchanged_prompt(bool(plan and plan.changed)))
             if answer == "apply":
-                await self.action_apply().wait()
+                await self._apply()
             if answer is None or (answer == "apply" and not self.view.session.origin):
                 return False
         done = await self.app.push_screen_wait(ExportScreen(self.view.session))

@@ -22,6 +22,8 @@ NOTES = (
     "A threshold (↕) is pulled up and down with the mouse, which sets the parameter behind it; anywhere else the "
     "mouse moves the cursor. Below the settings of the policy are those of every replay: recorded compactions, and how "
     "large summaries are and how late.",
+    "Back-test: whether the policy of the agent itself, as it is known, fires where the recording compacted, or a call "
+    "earlier. It is told at the top, and at each recorded compaction.",
     "The selected policy and its settings go back to the inspector with you; q leaves the inspector as it was.",
 )
 """What help says above the keys."""

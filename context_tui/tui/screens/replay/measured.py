@@ -17,6 +17,7 @@ from context_tui.price.recorded import recorded_calls
 from context_tui.regret.bound import bound
 from context_tui.regret.cases import regret
 from context_tui.regret.index import Uses, index_of
+from context_tui.replay.own import Back, backtests
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Replay, Totals
 from context_tui.replay.walk import replay_with
@@ -43,15 +44,18 @@ class Measured:
 
 
 class Shared(NamedTuple):
-    """What the prices and regrets of all replays share: what the calls read from the cache, and what is used where."""
+    """What is known of the recording besides sizes: what the calls read from the cache, what is used where, and how the
+    agent's own policies fare against its compactions.
+    """
 
     calls: RecordedCalls
     uses: Uses
+    backs: list[Back]
 
 
 def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
     """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
-    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint))
+    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint), backtests(recording))
 
 
 def studied(made: Measured, known: Shared, how: Settings) -> Measured:

@@ -270,6 +270,7 @@ class ReplayScreen(Screen[Command | None]):
     @on(Indexed)
     def _indexed(self, event: Indexed) -> None:
         self.comparison.shared = event.shared
+        self.draw()
         self._compute()
 
     def _prepare(self, job: Job) -> None:

@@ -17,7 +17,7 @@ from context_tui.quantities import in_short, percent
 from context_tui.replay.result import Firing
 from context_tui.replay.words import LIMITS, never_words, what
 from context_tui.sanitize import visible
-from context_tui.session.facts import Facts, Kind
+from context_tui.session.facts import Compaction, Facts, Kind
 from context_tui.tokens.estimators import message_tokens
 from context_tui.tui.context_events import is_compaction, labels
 from context_tui.tui.numbers import signed
@@ -48,6 +48,8 @@ LARGEST = 5
 """How many of the largest items of a firing are told."""
 ROOMY = 72
 """Cells from which on there is room for whole words about a call."""
+WIDE = 150
+"""Cells from which on the top names the policy that is held against the recorded compactions."""
 LESS = ("peak", "over")
 """The numbers that give way to the names of policies; the charts show them too."""
 NAME, LEAST_NAME = 36, 21
@@ -75,14 +77,25 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
         (9, (safe(name, max(12, width // 3)), BOLD)),
         (8, ("along the run", HUE)),
         (6, (plural(comparison.calls, "call") if recording else "", "")),
-        (7 if comparison.is_estimated else 4, (sizes, WARN if comparison.is_estimated else MUTED)),
+        (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
+        (4, (backtested(comparison, width), MUTED)),
         (8, (f"{percent(progress)} of the file read" if progress < 1 else "", WARN)),
     ]
     count = compactions(comparison)
     kept = "kept" if comparison.recorded == "keep" else "undone"
     right: list[Run] = [(f"{plural(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
     return spread([part for part in parts if part[1][0]], right, width)
+
+
+def backtested(comparison: Comparison, width: int) -> str:
+    """At how many of the recorded full compactions the agent's own policy fires; empty where none can be tested."""
+    for back in comparison.shared.backs if comparison.shared else ():
+        testable = [each for each in back.tested if each.testable and each.kind == "full"]
+        if testable:
+            hits = f"{sum(each.hit for each in testable)} of {len(testable)}"
+            return f"{back.policy} fires at {hits}" if width >= WIDE else f"back-test {hits}"
+    return ""
 
 
 def legend(signs: Sequence[str], traced: bool, width: int) -> list[Run]:
@@ -202,6 +215,10 @@ def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
         forms = labels(facts, event)
         text = next((form for form in forms if len(form) + 12 <= width), forms[-1])
         yield [(f"{sign} ", BOLD), (short(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
+        for back in comparison.shared.backs if comparison.shared else ():
+            for each in back.tested:
+                if isinstance(event.what, Compaction) and (each.message, each.kind) == (event.message, event.what.kind):
+                    yield [("  back-test ", MUTED), (short_words(f"{back.policy}: {each.why}", width - 12), "")]
 
 
 def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:

@@ -172,18 +172,42 @@ def test_the_own_policy_is_that_of_the_version(tmp_path: Path, version: str, tok
     assert once == (version in ("2.0.5", "2.1.20"))
 
 
+@pytest.mark.parametrize(
+    ("tokens", "version", "policy", "off_by", "why"),
+    [
+        (130_000, "2.1.20", "claude-code-micro-by-size", 0, "it fires there"),
+        (124_000, "2.1.20", "claude-code-micro-by-size", None, "it does not fire there"),
+        (130_000, "2.1.21", "claude-code-micro", None, "it does not fire there"),
+    ],
+)
+def test_a_clearing_is_held_against_what_would_be_cleared(
+    tmp_path: Path, tokens: int, version: str, policy: str, off_by: int | None, why: str
+) -> None:
+    """The trigger holds from the second call on (results of 10,000 tokens are new), but only the sixth makes enough."""
+    made = recordings.Recording()
+    made.user("do it")
+    for number in range(6):
+        made.assistant(call(f"c{number}", "Read", file_path="a.py"), use=usage(tokens, output=0))
+        made.results(result(f"c{number}", f"{number}" * 40_000))
+    made.microcompact("c0", "c1")
+    made.assistant(text("done"), use=usage(100_000))
+    made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
+    (found,) = backtests(Recording(made.open(tmp_path)))
+    (tested,) = found.tested
+    assert (found.policy, tested.off_by) == (policy, off_by) and tested.why.startswith(why)
+
+
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_agents_compact_where_their_own_policies_do() -> None:
-    """All but one model's of the recorded compactions that can be tested, by thresholds that nothing was fitted to."""
+    """All recorded compactions that can be tested, by thresholds that nothing was fitted to."""
     paths = [*CORPUS.glob("*.jsonl"), *CORPUS.with_name("codex").glob("*.jsonl")]
     sessions = [ct.open_session(path) for path in sorted(paths)]
     compacting = [each for each in sessions if any(found.kind == "full" for found in each.facts.compactions)]
     tested = [
-        (each.hit, session.facts.model)
+        each.off_by
         for session in compacting
         for back in backtests(Recording(session))
         for each in back.tested
-        if each.testable and each.kind == "full"
+        if each.testable
     ]
-    assert sum(hit for hit, _ in tested) == 11
-    assert [model for hit, model in tested if not hit] == ["gpt-5.3-codex-spark"] * 2
+    assert len(tested) == 16 and set(tested) == {0, -1}

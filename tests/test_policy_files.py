@@ -209,6 +209,8 @@ BODIES = told(
         ("[rules.keep]\nresults = 2\nevery = 4", [2]),
         ("[rules.keep]\nresult_tokens = 400", [2, 4, 7]),
         ("[rules.keep]\nresult_tokens = 399", [2, 4, 7, 9]),
+        ("[rules.keep]\nresults = 1\nresult_tokens = 400", [2, 4, 7]),
+        ("[rules.keep]\nresults = 3\nresult_tokens = 200", [2, 4]),
         ("[rules.keep]\ntokens = 420", [2, 4, 7]),
         ("[rules.select]\nlarger_than = 100", [7, 9, 11]),
         ("[rules.select]\nat_least = 100", [2, 7, 9, 11]),

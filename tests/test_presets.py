@@ -38,9 +38,10 @@ OLD_RESULT = "[Old tool result content cleared]"
 
 
 NAMES = (
-    "none defect koda agent-sdk claude-code-auto claude-code-micro anthropic-clear-tool-uses anthropic-compact codex "
-    "opencode-prune opencode-compact gemini-compress gemini-masking langchain-clear langchain-summarize deepagents "
-    "openhands-masking openhands-condenser swe-agent-last-n cline roo-condense roo-truncate goose pi letta hermes aider"
+    "none defect koda agent-sdk claude-code-auto claude-code-micro claude-code-micro-by-size anthropic-clear-tool-uses "
+    "anthropic-compact codex opencode-prune opencode-compact gemini-compress gemini-masking langchain-clear "
+    "langchain-summarize deepagents openhands-masking openhands-condenser swe-agent-last-n cline roo-condense "
+    "roo-truncate goose pi letta hermes aider"
 ).split()
 """Every one that there is, besides the seven older policies."""
 
@@ -69,6 +70,7 @@ def test_it_parts_no_call_from_its_result(name: str) -> None:
         ("defect", 200_000, 120_000),  # its lowest tier: at least 0.60 of the window
         ("claude-code-auto", 200_000, 167_000),  # at least the window less 20,000 for output less 13,000
         ("claude-code-auto", 1_000_000, 967_000),
+        ("claude-code-micro-by-size", 200_000, 135_000),  # 20,000 before its compaction at the window less 45,000
         ("anthropic-clear-tool-uses", 200_000, 100_001),  # above 100,000 whatever the window
         ("anthropic-clear-tool-uses", 1_000_000, 100_001),
         ("anthropic-compact", 200_000, 150_001),  # above 150,000 whatever the window
@@ -251,6 +253,21 @@ def test_claude_code_micro() -> None:
     assert plan.trigger.fires and bodies_changed(plan) == [(2, 0), (4, 0), (6, 0)] and plan.boundary is None
     assert body(left_by(session, plan), (2, 0)) == OLD_RESULT
     assert not ct.plan(session, "claude-code-micro", idle_seconds=3_599).trigger.fires
+
+
+def test_claude_code_micro_by_size() -> None:
+    """Claude Code to 2.1.20: the newest 40,000 tokens of eight tools' results stay, and at least three of them; what
+    crosses that line goes with all that is older, where it is at least 20,000 tokens.
+    """
+    others = used("x" * 400_000, tool="Task")
+    session = told(typed(), rounds(2, 40_000), others, rounds(4, 40_000), spoke())
+    plan = ct.plan(session, "claude-code-micro-by-size")
+    assert bodies_changed(plan) == [(2, 0), (4, 0)] and plan.tokens_before - plan.tokens_after == 20_000 - 2 * 8
+    assert body(left_by(session, plan), (2, 0)) == OLD_RESULT
+    less = told(typed(), used("x" * 39_996), rounds(5, 40_000), spoke())
+    assert "19,999 tokens would be cleared" in ct.plan(less, "claude-code-micro-by-size").reason
+    large = told(typed(), rounds(6, 100_000), spoke())
+    assert bodies_changed(ct.plan(large, "claude-code-micro-by-size")) == [(2, 0), (4, 0), (6, 0)]
 
 
 @pytest.mark.parametrize(("clock", "acts"), [("01:00:02", True), ("01:00:01", False)])

@@ -259,6 +259,7 @@ def _constants(values: Values, window: Window) -> Native:
 _AGENTS: dict[str, Callable[[Values, Window], Native]] = {
     "claude-code-auto": _claude_code_auto,
     "claude-code-micro": _constants,
+    "claude-code-micro-by-size": _constants,
     "anthropic-clear-tool-uses": _anthropic_clear,
     "anthropic-compact": _anthropic_compact,
     "codex": _codex,

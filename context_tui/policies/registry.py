@@ -25,10 +25,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PRESETS = (
-    *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "anthropic-clear-tool-uses"),
-    *("anthropic-compact", "codex", "opencode-prune", "opencode-compact", "gemini-compress", "gemini-masking"),
-    *("langchain-clear", "langchain-summarize", "deepagents", "openhands-masking", "openhands-condenser"),
-    *("swe-agent-last-n", "cline", "roo-condense", "roo-truncate", "goose", "pi", "letta", "hermes", "aider"),
+    *("none", "defect", "koda", "agent-sdk", "claude-code-auto", "claude-code-micro", "claude-code-micro-by-size"),
+    *("anthropic-clear-tool-uses", "anthropic-compact", "codex", "opencode-prune", "opencode-compact"),
+    *("gemini-compress", "gemini-masking", "langchain-clear", "langchain-summarize", "deepagents"),
+    *("openhands-masking", "openhands-condenser", "swe-agent-last-n", "cline", "roo-condense", "roo-truncate"),
+    *("goose", "pi", "letta", "hermes", "aider"),
 )
 """The policies that are TOML in the folder ``presets``: the rules of known runtimes, each chosen by its name."""
 

@@ -8,7 +8,7 @@ believed then, which the file itself often says.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.policies.triggers import runtime_states
 from context_tui.replay.recording import Recording
-from context_tui.session.epochs import epoch_at
+from context_tui.session.context import Context
+from context_tui.session.epochs import epoch_at, last_rewrite
 from context_tui.session.facts import Compaction
 
 
@@ -81,7 +82,7 @@ def backtest(
 
 @dataclass(frozen=True)
 class _Fires:
-    """A policy's trigger, perhaps with another threshold."""
+    """A policy's trigger, perhaps with another threshold; and whether it then does anything."""
 
     policy: Policy
     params: Params
@@ -94,10 +95,14 @@ class _Fires:
         words = f"it has {trigger.value:,} of {self.threshold:,}"
         return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
 
+    def clears(self, context: Context, state: RuntimeState) -> bool:
+        """Whether there is enough for it to clear."""
+        return self.policy.plan(context, self.params, state).changed
+
 
 def _tested(
     recording: Recording,
-    fires: Callable[[RuntimeState], Trigger],
+    fires: _Fires,
     compaction: Compaction,
     states: Sequence[RuntimeState],
     calls: Sequence[int],
@@ -115,18 +120,26 @@ def _tested(
     sizes = [state.recorded.context for state in before if state.recorded]
     if not sizes:
         return told("no size was recorded in its context before it")
-    now = fires(runtime_state_of(session.context_at(at), session.window_at(at), len(session)))
+    context = session.context_at(at)
+    if micro := compaction.kind == "micro":
+        kept = {row: body for row, body in context.replaced.items() if row not in compaction.cleared}
+        context = replace(context, replaced=kept, rewritten=last_rewrite(facts, at - 1), memo={})
+    state_now = runtime_state_of(context, session.window_at(at), len(session))
+    now = fires(state_now)
     above, by_file = max(sizes), recorded is not None
     if not by_file and now.unit == "tokens":
         recorded = now.value
         above = max(above, *(value for state in before if (value := fires(state).value) is not None))
-    first = next((state.at for state in before if fires(state).fires), None)
+    fired = (state for state in before if fires(state).fires)
+    first = next((each.at for each in fired if not micro or fires.clears(session.context_at(each.at), each)), None)
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)
         calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
         return told(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
     reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
     if now.fires or reached:
+        if micro and not fires.clears(context, state_now):
+            return told("it fires there, but finds too little to clear", testable=True, above=above)
         return told("it fires there", testable=True, off_by=0, above=above)
     says = f"the file says {recorded:,}; " if by_file and recorded != now.value else ""
     return told(f"it does not fire there: {says}{now.reason}", testable=True, above=above)

@@ -28,17 +28,19 @@ OWN = {
 
 
 class Once(NamedTuple):
-    """What an agent once had in place of a policy's defaults: from a version on, and before another one."""
+    """What an agent once had in place of a policy, or of its defaults: from a version on, and before another one."""
 
     since: tuple[int, ...]
     before: tuple[int, ...]
+    policy: str
     params: Mapping[str, Any]
 
 
 ONCE = {
     # 32,000 tokens of the reply were left free and 13,000 more, until "auto-compact triggering too early on models with
     # large output token limits" was mended (changelog of Claude Code, 2.1.21).
-    "claude-code-auto": (Once((2, 0), (2, 1, 21), {"trigger_reserve": 45_000}),),
+    "claude-code-auto": (Once((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000}),),
+    "claude-code-micro": (Once((2, 0), (2, 1, 21), "claude-code-micro-by-size", {}),),
 }
 """By policy, what its versions differ in."""
 
@@ -66,22 +68,28 @@ def backtests(recording: Recording) -> list[Back]:
     """The agent's own policies held against what the recording did."""
     found = list[Back]()
     for kind, name in OWN.get(recording.session.info.format, {}).items():
-        compactions = [each for each in recording.session.facts.compactions if each.kind == kind]
-        if not compactions or name not in POLICIES:
-            continue
-        policy = POLICIES[name]
-        params = [_params(policy, each) for each in compactions]
-        tested = backtest(recording, policy, params, compactions)
-        best = explaining(tested)
-        fitted = backtest(recording, policy, params, compactions, best.most) if best else []
-        found.append(Back(name, params, tested, best, fitted))
+        by_policy: dict[str, list[tuple[Compaction, Params]]] = {}
+        for each in recording.session.facts.compactions:
+            if each.kind == kind and (own := _own(name, each)) is not None:
+                by_policy.setdefault(own[0].name, []).append((each, own[1]))
+        for policy, these in by_policy.items():
+            found.append(_held(recording, POLICIES[policy], *map(list, zip(*these, strict=True))))
     return found
 
 
-def _params(policy: Policy, compaction: Compaction) -> Params:
+def _own(name: str, compaction: Compaction) -> tuple[Policy, Params] | None:
+    """The policy, and what is set of it, in the version that compacted."""
     version = _numbers(compaction.version)
-    once = (each.params for each in ONCE.get(policy.name, ()) if version and each.since <= version < each.before)
-    return policy.Params(**next(once, {}))
+    once = (each for each in ONCE.get(name, ()) if version and each.since <= version < each.before)
+    _, _, name, values = next(once, ((), (), name, {}))
+    return (POLICIES[name], POLICIES[name].Params(**values)) if name in POLICIES else None
+
+
+def _held(recording: Recording, policy: Policy, compactions: list[Compaction], params: list[Params]) -> Back:
+    tested = backtest(recording, policy, params, compactions)
+    best = explaining(tested)
+    fitted = backtest(recording, policy, params, compactions, best.most) if best else []
+    return Back(policy.name, params, tested, best, fitted)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

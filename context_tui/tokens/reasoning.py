@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from context_tui.session.facts import Facts, MessageFlag
+from context_tui.session.facts import Facts, MessageFlag, Role
 
-_TURN_START = int(MessageFlag.TURN_START)
+_TURN_START, _ASSISTANT = int(MessageFlag.TURN_START), int(Role.ASSISTANT)
 
 
 class EndedReasoning:
     """Its tokens in a context that is taken message by message, in prompt order: those before the newest turn began.
 
-    Source: codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens.
+    What a turn ended counts from its first reply on: before that, a runtime looks when nothing is typed yet. Source:
+    codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens, and where it is asked for.
     """
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._newest = 0  # of the turn that has not ended
+        self._newest = self._ended = 0  # of the turn that has not ended, and of those that have but do not count yet
         self.tokens = 0
 
     def take(self, messages: Iterable[int]) -> None:
         """Take the messages that come next."""
-        flags, reasoning = self._facts.flags, self._facts.reasoning
+        flags, role, reasoning = self._facts.flags, self._facts.role, self._facts.reasoning
         if not reasoning:
             return
         for message in messages:
             if flags[message] & _TURN_START:
-                self.tokens, self._newest = self.tokens + self._newest, 0
-            self._newest += reasoning.get(message, 0)
+                self._ended, self._newest = self._ended + self._newest, 0
+            elif role[message] == _ASSISTANT:
+                self.tokens, self._ended = self.tokens + self._ended, 0
+                self._newest += reasoning.get(message, 0)
 
 
 def ended_reasoning(facts: Facts, order: Iterable[int]) -> int:

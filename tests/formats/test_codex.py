@@ -523,7 +523,7 @@ def test_what_codex_takes_hidden_reasoning_to_be(tmp_path: Path) -> None:
     session = read(tmp_path, rollout)
     first, second, third = (m for m, role in enumerate(session.facts.role) if role == Role.ASSISTANT)
     # The third is an envelope with nothing in it, as in files that were published: what was recorded stands for it.
-    assert session.facts.reasoning == {first: 213, second: 26, third: 45}
+    assert session.facts.reasoning == {first: 213, second: 26, third: 58}
 
 
 def test_codex_counts_the_reasoning_of_ended_turns_once_more(tmp_path: Path) -> None:

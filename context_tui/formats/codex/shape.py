@@ -24,6 +24,9 @@ USED_PERCENT = 95
 """Of a model's window, what Codex uses and tells, unless a catalog of models says otherwise."""
 ENVELOPE = 650
 """Bytes around the reasoning that stands encrypted."""
+ESTIMATED = 1.3
+"""Tokens that Codex takes reasoning to be, by its encrypted bytes, for a recorded one: 51,185 for 39,296 in 112 replies
+of two rollouts that have both."""
 KEPT_BYTES = 80_000
 """Bytes of the newest typed messages that a compaction without a history of its own keeps (20,000 tokens of 4)."""
 
@@ -286,7 +289,7 @@ def _event(payload: Record) -> Part:
     # What stands for it where who published a file left the encrypted reasoning out.
     reasoning = members(last).get("reasoning_output_tokens")
     told = reasoning if usage and type(reasoning) is int and 0 < reasoning <= usage.output else 0
-    return replace(part, usage=usage, reasoning=told, notes=(*part.notes, *notes))
+    return replace(part, usage=usage, reasoning=round(told * ESTIMATED), notes=(*part.notes, *notes))
 
 
 def _windowed(value: Any) -> Part:

@@ -115,15 +115,14 @@ def select(
     high = bisect_left(blocks.position, end)
     low = _stopped(context, rule, of, marker, blocks, high)
     first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
-    chosen = _now(context, rule, blocks, found, first, high)
+    chosen, tokens = _now(context, rule, blocks, found, first, high), _tokens_of(context, of, blocks)
+    beyond = len(chosen) if keep.result_tokens is None else _beyond(chosen, tokens, keep.result_tokens)
     if keep.results is not None:
         if keep.count == "eligible":
             chosen = chosen[: _cleared(len(chosen), keep)]
         else:
             chosen = between(chosen, 0, _cleared(len(blocks.block), keep))
-    tokens = _tokens_of(context, of, blocks)
-    if keep.result_tokens is not None:
-        chosen = chosen[: _beyond(chosen, tokens, keep.result_tokens)]
+    chosen = chosen[:beyond]
     enough = False
     if rule.until:
         count = _until(chosen, tokens, rule.until, gain)
@@ -276,9 +275,9 @@ class Reasons:
             return Kept(Code.NOT_SHORTER, "truncating would not make it shorter")
         if self._enough:
             return Kept(Code.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
-        if keep.results is not None:
-            return Kept(Code.RECENT_RESULT, f"within the last {keep.results:,} results")
-        return Kept(Code.RECENT_RESULT, f"within the last {keep.result_tokens or 0:,} tokens of results")
+        results = f"{keep.results:,} results" if keep.results is not None else ""
+        tokens = f"{keep.result_tokens:,} tokens of results" if keep.result_tokens is not None else ""
+        return Kept(Code.RECENT_RESULT, f"within the last {' or '.join(filter(None, (results, tokens)))}")
 
 
 _STOPS = {"summary": "the last summary", "cleared": "what was cleared last"}

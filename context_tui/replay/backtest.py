@@ -113,7 +113,9 @@ def _tested(
     def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Backtested:
         return Backtested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
 
-    start = epoch_at(facts, at).start
+    start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
+    if micro:
+        start = max(start, last_rewrite(facts, at - 1))
     before = [state for state in states[: bisect_left(states, at, key=lambda each: each.at)] if state.at > start]
     if compaction.trigger == "manual":
         return told("asked for by a person")
@@ -121,7 +123,7 @@ def _tested(
     if not sizes:
         return told("no size was recorded in its context before it")
     context = session.context_at(at)
-    if micro := compaction.kind == "micro":
+    if micro:
         kept = {row: body for row, body in context.replaced.items() if row not in compaction.cleared}
         context = replace(context, replaced=kept, rewritten=last_rewrite(facts, at - 1), memo={})
     state_now = runtime_state_of(context, session.window_at(at), len(session))

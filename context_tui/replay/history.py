@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress, islice
+from itertools import compress
 
 from context_tui.compaction.apply import order_after
 from context_tui.compaction.changes import bodies_of
@@ -101,7 +101,7 @@ class History:
         generation, taken, made = self._reasoned
         if generation != self.generation:
             taken, made = 0, EndedReasoning(self.recording.facts)
-        made.take(islice(self.order, taken, None))
+        made.take(self.order[taken:])
         self._reasoned = self.generation, len(self.order), made
         return made.tokens
 

@@ -40,7 +40,7 @@ ONCE = {
     # 32,000 tokens of the reply were left free and 13,000 more, until "auto-compact triggering too early on models with
     # large output token limits" was mended (changelog of Claude Code, 2.1.21).
     "claude-code-auto": (Once((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000}),),
-    "claude-code-micro": (Once((2, 0), (2, 1, 21), "claude-code-micro-by-size", {}),),
+    "claude-code-micro": (Once((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
 }
 """By policy, what its versions differ in."""
 

@@ -267,7 +267,9 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
     for named in labs:
         for back in backtests(named.lab.recording):
             if back.tested[0].kind == "full":
-                every.setdefault(named.lab.session.info.format, []).extend(back.tested)
+                session = named.lab.session
+                whole = f"{session.info.format} with a window of {session.window.whole:,}"
+                every.setdefault(whole, []).extend(back.tested)
             for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
                 testable += each.testable
                 hits += each.hit

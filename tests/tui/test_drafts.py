@@ -230,7 +230,8 @@ async def test_a_draft_that_is_not_whole_is_accepted_only_after_a_question() -> 
         for key in ("a", "a", "enter"):  # the safe answer has the focus
             app.simulate_key(key)
         await pilot.pause()
-        assert app.screen is app.first and not app.answers
+        await until(pilot, lambda: app.screen is app.first)
+        assert not app.answers
         await pilot.press("a")
         assert isinstance(app.screen, ChoicePrompt)
         assert "Accept a summary that is not whole?" in drawn(app)

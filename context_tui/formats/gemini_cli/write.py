@@ -61,7 +61,7 @@ def _chats(cwd: str) -> Path | None:
 
 
 def _hash(cwd: str) -> str:
-    return hashlib.sha256((cwd or str(Path.cwd())).encode("utf-8", "surrogateescape")).hexdigest()
+    return hashlib.sha256((cwd or str(Path.cwd())).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Writer:

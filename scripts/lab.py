@@ -284,8 +284,8 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
     told = [
         f"{hits} of {testable} testable compactions came within one call of where the policy fires by its own",
         f"threshold, and {fits} of where it does by the fitted one, which always explains the only one of a session.",
-        "Codex counts the encrypted reasoning of ended turns once more; where a file leaves that out, as all of these",
-        "do, 1.3 tokens for a recorded one stand in its place: what it comes to in files that have both.",
+        "Codex counts the encrypted reasoning of ended turns once more; where a file leaves that out, 1.3 tokens for a",
+        "recorded one stand in its place: what it comes to in files that have both.",
     ]
     for name, tested in every.items():
         if (best := explaining(tested)) is not None:

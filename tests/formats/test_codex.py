@@ -520,6 +520,7 @@ def test_what_codex_takes_hidden_reasoning_to_be(tmp_path: Path) -> None:
     rollout.typed("Again.")
     rollout.items(thought("**Plan**", encrypted="x" * 800), said("assistant", "Done."))
     rollout.count(600, output=90)
+    rollout.count(600, output=90, again=True)
     session = read(tmp_path, rollout)
     first, second, third = (m for m, role in enumerate(session.facts.role) if role == Role.ASSISTANT)
     # The third is an envelope with nothing in it, as in files that were published: what was recorded stands for it.

@@ -203,7 +203,7 @@ class CodexShape:
         copied = len(self._seen) > 1 and time <= self._began + COPYING_MS
         now = self._usage.counted(None if copied else part.usage)
         encrypted, self._reasoning = self._reasoning, 0
-        return replace(part, usage=now, reasoning=part.reasoning if now and not encrypted else 0)
+        return replace(part, usage=now, reasoning=_left_out(info, now) if now and not encrypted else 0)
 
 
 class _User:
@@ -271,6 +271,12 @@ def reasoning_tokens(item: Record) -> int:
     return -(-max(len(text) * 3 // 4 - ENVELOPE, 0) // 4) if isinstance(text, str) else 0
 
 
+def _left_out(info: Record, usage: Usage) -> int:
+    """The same of a reply whose encrypted reasoning was left out by who published the file, by its recorded tokens."""
+    told = members(info.get("last_token_usage")).get("reasoning_output_tokens")
+    return round(told * ESTIMATED) if type(told) is int and 0 < told <= usage.output else 0
+
+
 def _signature(part: Part) -> bytes:
     """What tells a message from others, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
@@ -284,12 +290,8 @@ def _event(payload: Record) -> Part:
         return Part()
     info = members(payload.get("info"))
     part = _windowed(info.get("model_context_window"))
-    last = info.get("last_token_usage")
-    usage, notes = usage_or_note(openai_usage, last)
-    # What stands for it where who published a file left the encrypted reasoning out.
-    reasoning = members(last).get("reasoning_output_tokens")
-    told = reasoning if usage and type(reasoning) is int and 0 < reasoning <= usage.output else 0
-    return replace(part, usage=usage, reasoning=round(told * ESTIMATED), notes=(*part.notes, *notes))
+    usage, notes = usage_or_note(openai_usage, info.get("last_token_usage"))
+    return replace(part, usage=usage, notes=(*part.notes, *notes))
 
 
 def _windowed(value: Any) -> Part:

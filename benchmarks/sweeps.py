@@ -50,7 +50,18 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
         usage = Usage(reported) if knows else None
         window = recording.session.window_at(at)
         state = RuntimeState(
-            at, believed, usage, None, False, True, window, estimated=0, messages=len(now.order), results=0, reply=0
+            at,
+            believed,
+            usage,
+            None,
+            False,
+            True,
+            window,
+            estimated=0,
+            messages=len(now.order),
+            results=0,
+            reply=0,
+            reasoning=0,
         )
         plan = policy.plan(context, params, state)
         if plan.trigger.fires and plan.changed:

@@ -12,7 +12,7 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
+from context_tui.replay.backtest import Backtested, Case, Threshold, backtest, explaining
 from context_tui.replay.own import backtests
 from context_tui.replay.recording import Recording
 from context_tui.session.context import Context
@@ -44,8 +44,8 @@ class At(BasePolicy):
 
 def held(session: Session, policy: Policy, *, kind: str = "full", threshold: int | None = None) -> list[Backtested]:
     """A policy held against the compactions of a kind."""
-    compactions = [each for each in session.facts.compactions if each.kind == kind]
-    return backtest(Recording(session), policy, [AnyParams()] * len(compactions), compactions, threshold)
+    cases = [Case(each, AnyParams()) for each in session.facts.compactions if each.kind == kind]
+    return backtest(Recording(session), policy, cases, threshold)
 
 
 def compacted(*sizes: int, trigger: str = "auto", tokens: int | None = None) -> recordings.Recording:
@@ -168,7 +168,7 @@ def test_the_own_policy_is_that_of_the_version(tmp_path: Path, version: str, tok
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
     (found,) = backtests(Recording(made.open(tmp_path)))
     assert (found.policy, found.tested[0].off_by) == ("claude-code-auto", 0 if hit else None)
-    once = "trigger_reserve" in found.params[0].model_fields_set
+    once = "trigger_reserve" in found.cases[0].params.model_fields_set
     assert once == (version in ("2.0.5", "2.1.20"))
 
 

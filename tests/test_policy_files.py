@@ -123,6 +123,7 @@ def state(**values: Any) -> RuntimeState:
         "messages": 100,
         "results": 20,
         "reply": 1_500,
+        "reasoning": 0,
     }
     return RuntimeState(**{**given, **values})
 

@@ -137,11 +137,11 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
                 "off_by": each.off_by,
                 "why": each.why,
                 "policy": back.policy,
-                "params": params.model_dump(mode="json"),
+                "params": case.params.model_dump(mode="json"),
                 "off_by_fitted": fitted.off_by if fitted else None,
             }
             for back in backs
-            for params, each, fitted in zip_longest(back.params, back.tested, back.fitted)
+            for case, each, fitted in zip_longest(back.cases, back.tested, back.fitted)
         ],
         "thresholds": [
             {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None

@@ -42,7 +42,7 @@ class RuntimeState:
     messages: int = field(kw_only=True)
     results: int = field(kw_only=True)
     reply: int = field(kw_only=True)
-    reasoning: int = field(default=0, kw_only=True)
+    reasoning: int = field(kw_only=True)
 
     @property
     def input_tokens(self) -> int | None:

@@ -32,10 +32,10 @@ def runtime_states(
         reasoning.take(filter(sizes.sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
         for at in range(begin, end):
             checkpoint()
-            if at > max(begin, epoch.start) and sizes.sent[at - 1]:
+            if at > begin and sizes.sent[at - 1]:
                 reasoning.take((at - 1,))
-            if at > begin and facts.role[at - 1] == Role.ASSISTANT and sizes.sent[at - 1]:
-                spoke = at - 1
+                if facts.role[at - 1] == Role.ASSISTANT:
+                    spoke = at - 1
             if at < length and not phases & phases_at(facts, at):
                 continue
             request = request_before(facts, at, floor)

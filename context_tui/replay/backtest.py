@@ -59,25 +59,26 @@ class Threshold(NamedTuple):
     of: int
 
 
+class Case(NamedTuple):
+    """A recorded compaction, and the parameters that the policy had then."""
+
+    compaction: Compaction
+    params: Params
+
+
 def backtest(
-    recording: Recording,
-    policy: Policy,
-    params: Sequence[Params],
-    compactions: Sequence[Compaction],
-    threshold: int | None = None,
+    recording: Recording, policy: Policy, cases: Sequence[Case], threshold: int | None = None
 ) -> list[Backtested]:
     """Recorded compactions, held against a policy that runs along the unchanged recording.
 
     Args:
-        params: by compaction, those that the policy had then.
         threshold: tokens at which it fires, in place of its own.
     """
-    states = list(runtime_states(recording.session, policy.phases))
-    calls = [call.message for call in recording.calls]
-    return [
-        _tested(recording, _Fires(policy, had, threshold), each, states, calls)
-        for had, each in zip(params, compactions, strict=True)
-    ]
+    key = backtest, policy.phases
+    if key not in recording.memo:
+        recording.memo[key] = list(runtime_states(recording.session, policy.phases))
+    states, calls = recording.memo[key], [call.message for call in recording.calls]
+    return [_tested(recording, _Fires(policy, had, threshold), each, states, calls) for each, had in cases]
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,12 @@ def _tested(
         kept = {row: body for row, body in context.replaced.items() if row not in compaction.cleared}
         context = replace(context, replaced=kept, rewritten=last_rewrite(facts, at - 1), memo={})
     state_now = runtime_state_of(context, session.window_at(at), len(session))
-    now = fires(state_now)
+    now, looks = fires(state_now), [(state, fires(state)) for state in before]
     above, by_file = max(sizes), recorded is not None
     if not by_file and now.unit == "tokens":
         recorded = now.value
-        above = max(above, *(value for state in before if (value := fires(state).value) is not None))
-    fired = (state for state in before if fires(state).fires)
+        above = max([above, *(trigger.value for _, trigger in looks if trigger.value is not None)])
+    fired = (state for state, trigger in looks if trigger.fires)
     first = next((each.at for each in fired if not micro or fires.clears(session.context_at(each.at), each)), None)
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)

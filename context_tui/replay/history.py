@@ -98,6 +98,8 @@ class History:
 
     def reasoning(self) -> int:
         """Tokens that the runtime takes the hidden reasoning of ended turns to be."""
+        if not self.recording.facts.reasoning:
+            return 0
         generation, taken, made = self._reasoned
         if generation != self.generation:
             taken, made = 0, EndedReasoning(self.recording.facts)

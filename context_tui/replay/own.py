@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Policy
+from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.backtest import Backtested, Threshold, backtest, explaining
+from context_tui.replay.backtest import Backtested, Case, Threshold, backtest, explaining
 from context_tui.replay.recording import Recording
 from context_tui.replay.words import changed
 from context_tui.session.facts import Compaction
@@ -48,12 +49,12 @@ ONCE = {
 class Back(NamedTuple):
     """The agent's own policy held against the recorded compactions of one kind.
 
-    ``tested`` is by its own thresholds, ``params`` by compaction what these come from; ``fitted`` is with the threshold
-    that explains most, which lies within ``threshold``.
+    ``tested`` is by its own thresholds, as it was in each of the ``cases``; ``fitted`` is with the threshold that
+    explains most, which lies within ``threshold``.
     """
 
     policy: str
-    params: list[Params]
+    cases: list[Case]
     tested: list[Backtested]
     threshold: Threshold | None
     fitted: list[Backtested]
@@ -61,38 +62,30 @@ class Back(NamedTuple):
     @property
     def once(self) -> list[str]:
         """What its version had otherwise than the policy has now, as assignments."""
-        return list(dict.fromkeys(each for params in self.params for each in changed(params)))
+        return list(dict.fromkeys(text for case in self.cases for text in assignments(changed(case.params))))
 
 
 def backtests(recording: Recording) -> list[Back]:
     """The agent's own policies held against what the recording did."""
     found = list[Back]()
     for kind, name in OWN.get(recording.session.info.format, {}).items():
-        by_policy: dict[str, list[tuple[Compaction, Params]]] = {}
+        cases: dict[str, list[Case]] = {}
         for each in recording.session.facts.compactions:
-            if each.kind == kind and (own := _own(name, each)) is not None:
-                by_policy.setdefault(own[0].name, []).append((each, own[1]))
-        for policy, these in by_policy.items():
-            found.append(_held(recording, POLICIES[policy], *map(list, zip(*these, strict=True))))
+            own = _own(name, each)
+            if each.kind == kind and own.policy in POLICIES:
+                cases.setdefault(own.policy, []).append(Case(each, POLICIES[own.policy].Params(**own.params)))
+        found += (_held(recording, POLICIES[policy], these) for policy, these in cases.items())
     return found
 
 
-def _own(name: str, compaction: Compaction) -> tuple[Policy, Params] | None:
-    """The policy, and what is set of it, in the version that compacted."""
-    version = _numbers(compaction.version)
-    once = (each for each in ONCE.get(name, ()) if version and each.since <= version < each.before)
-    _, _, name, values = next(once, ((), (), name, {}))
-    return (POLICIES[name], POLICIES[name].Params(**values)) if name in POLICIES else None
+def _own(name: str, compaction: Compaction) -> Once:
+    """What the version that compacted had in place of a policy; the policy as it is now where that is not known."""
+    known = (each for each in ONCE.get(name, ()) if each.since <= compaction.version < each.before)
+    return next(known, Once((), (), name, {}))
 
 
-def _held(recording: Recording, policy: Policy, compactions: list[Compaction], params: list[Params]) -> Back:
-    tested = backtest(recording, policy, params, compactions)
+def _held(recording: Recording, policy: Policy, cases: list[Case]) -> Back:
+    tested = backtest(recording, policy, cases)
     best = explaining(tested)
-    fitted = backtest(recording, policy, params, compactions, best.most) if best else []
-    return Back(policy.name, params, tested, best, fitted)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers; none for what is no such."""
-    parts = version.split(".")
-    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()
+    fitted = backtest(recording, policy, cases, best.most) if best else []
+    return Back(policy.name, cases, tested, best, fitted)

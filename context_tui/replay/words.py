@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import assignments
 from context_tui.replay.result import Firing, Missed, Replay
@@ -19,13 +21,13 @@ def label(made: Replay) -> str:
 
 def policy_label(policy: str, params: Params) -> str:
     """The same of a policy that was not replayed yet."""
-    return " ".join([policy, *changed(params)])
+    return " ".join([policy, *assignments(changed(params))])
 
 
-def changed(params: Params) -> list[str]:
-    """The parameters that are not the defaults, as assignments."""
+def changed(params: Params) -> dict[str, Any]:
+    """The parameters that are not the defaults, JSON-ready."""
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
-    return assignments({name: value for name, value in values.items() if value != defaults.get(name)})
+    return {name: value for name, value in values.items() if value != defaults.get(name)}
 
 
 def never_words(missed: Missed | None) -> str:

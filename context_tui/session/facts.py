@@ -97,7 +97,7 @@ class Compaction:
     cleared: frozenset[int] = frozenset()
     saved: int | None = None
     missing: int = 0
-    version: str = ""
+    version: tuple[int, ...] = ()
 
     @property
     def rewrote(self) -> bool:

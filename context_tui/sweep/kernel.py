@@ -393,27 +393,23 @@ class _Run:
 
     def _settle_all(self, until: int) -> None:
         """Take the calls up to *until* into the totals of all settings."""
-        end = np.full(len(self.keep), until)
-        some = (self.since < until).nonzero()[0]
-        if len(some) == len(end):
-            self._take(slice(None), self.since.copy(), end, self.by_call)
-        elif len(some):
-            self._take(some, self.since[some], end[some], self.by_call)
+        self._settle(slice(None), np.full(len(self.keep), until), self.by_call)
 
-    def _settle(self, chosen: Ints, until: Ints, by_call: int) -> None:
+    def _settle(self, chosen: Ints | slice, until: Ints, by_call: int) -> None:
         """Take the calls up to *until* into the totals, as the context now stands."""
         begin = self.since[chosen]
         some = (until > begin).nonzero()[0]
-        if len(some) == len(chosen):
-            self._take(chosen, begin, until, by_call)
-        elif len(some):
-            self._take(chosen[some], begin[some], until[some], by_call)
+        if not len(some):
+            return
+        if len(some) < len(begin):
+            chosen, begin, until = np.arange(len(self.keep))[chosen][some], begin[some], until[some]
+        self._take(chosen, begin, until, by_call)
+        self.since[chosen] = until
 
     def _take(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
         """Take the calls from *begin* up to *end*, at least one for each setting."""
         more = self.more[by_call][chosen]
         self.extra[chosen] += more * (end - begin)
-        self.since[chosen] = end
         if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
             self.peak[chosen] = np.maximum(self.peak[chosen], self.track.was[calls].max() + more)

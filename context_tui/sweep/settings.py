@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import assignments, pairs, parameters_of, params_for, values_in
+from context_tui.replay.words import changed
 
 MOST_SETTINGS = 20_000
 """Settings that a sweep may have in all."""
@@ -31,9 +32,8 @@ class Setting(NamedTuple):
 
 def setting(policy: Policy, params: Params) -> Setting:
     """The setting of these parameters."""
-    values, defaults = params.model_dump(mode="json"), policy.Params().model_dump(mode="json")
-    changed = {name: value for name, value in values.items() if value != defaults.get(name)}
-    return Setting(policy, params, " ".join([policy.name, *assignments(changed)]), not changed)
+    values = changed(params)
+    return Setting(policy, params, " ".join([policy.name, *assignments(values)]), not values)
 
 
 def values_of(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -341,6 +341,8 @@ def cache_miss_in(diagnostics: Any) -> str:
 
 
 _HOUR = "ephemeral_1h_input_tokens"
+_SAYS_OUTPUT = 2, 1, 62
+"""The version from which on a client records the output of a message at each of its lines."""
 _SIZES = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -353,11 +355,13 @@ def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | No
         return None
     if hour > written:
         hour = written
-    return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, finished or _says_output(version))
+    return Usage(
+        fresh, read, written - hour, hour, usage.output_tokens or 0, finished or version_of(version) >= _SAYS_OUTPUT
+    )
 
 
 @lru_cache(maxsize=64)
-def _says_output(version: str | None) -> bool:
-    """Whether a client of this version records the output of a message at each of its lines."""
+def version_of(version: str | None) -> tuple[int, ...]:
+    """A client's version as numbers; none for what is no such."""
     parts = (version or "").split(".")
-    return all(part.isdigit() for part in parts) and tuple(int(part) for part in parts) >= (2, 1, 62)
+    return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

@@ -349,7 +349,7 @@ class ClaudeCodeScanner:
                     _size(about, "preTokens")[0],
                     cleared=frozenset(row for row in results if row >= 0),
                     saved=_size(about, "tokensSaved")[0],
-                    version=short(record.version or ""),
+                    version=parsing.version_of(record.version),
                 )
             )
 
@@ -365,7 +365,7 @@ class ClaudeCodeScanner:
         if self.facts.flags[message] & MessageFlag.SUMMARY:
             prefix = Spans(range(message, message + 1), *prefix.ranges)
         trigger, tokens = _text(about.get("trigger")), _size(about, "preTokens")[0]
-        version = short(first.version or "")
+        version = parsing.version_of(first.version)
         self.facts.add_compaction(
             Compaction(message, "full", trigger, tokens, prefix, missing=missing, version=version)
         )

@@ -22,13 +22,17 @@ def projects_folder(environ: Mapping[str, str]) -> Path:
     return (Path(root) if root else home_folder(environ)) / ".gemini" / "tmp"
 
 
+def project_hash(folder: str) -> str:
+    """What Gemini CLI knows a project by: the hash of its path, which may hold what is no character."""
+    return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
     """The sessions of every project, whose folder is named after the hash of its path or, newer, after its name.
 
     Where that is a name, whether it is the current project cannot be told for sure without opening a file.
     """
-    root = str(cwd.absolute())
-    hashed = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
+    hashed = project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
     for folder in entries(projects_folder(environ)):
         here = folder.name in (hashed, slug)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import uuid
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.gemini_cli.places import PREFIX, projects_folder
+from context_tui.formats.gemini_cli.places import PREFIX, project_hash, projects_folder
 from context_tui.formats.gemini_cli.shape import SETUP, SUMMARY, is_command
 from context_tui.formats.kit.heads import head_values
 from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
@@ -56,12 +55,8 @@ def resume_command(session: Session, written: Path, out: Path) -> str:
 
 def _chats(cwd: str) -> Path | None:
     """The chats of a project whose folder is named after its path; None where there are none."""
-    chats = projects_folder(os.environ) / _hash(cwd) / "chats"
+    chats = projects_folder(os.environ) / project_hash(cwd) / "chats"
     return chats if cwd and os.path.isdir(chats) else None
-
-
-def _hash(cwd: str) -> str:
-    return hashlib.sha256((cwd or str(Path.cwd())).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Writer:
@@ -77,7 +72,7 @@ class _Writer:
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
-            "projectHash": _hash(self._session.info.cwd),
+            "projectHash": project_hash(self._session.info.cwd or str(Path.cwd())),
             "startTime": iso_time(min(times, default=-1)),
             "lastUpdated": iso_time(max(times, default=-1)),
             "kind": "main",

@@ -18,6 +18,7 @@ from context_tui.lab import Settings
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
+from context_tui.replay.own import Back
 from context_tui.replay.recording import Recording
 from context_tui.replay.result import Firing, Recorded, Replay
 from context_tui.replay.words import policy_label
@@ -152,6 +153,11 @@ class Comparison:
     def recorded(self) -> Recorded:
         """What becomes of the compactions that the recording holds."""
         return self.how.recorded
+
+    @property
+    def backs(self) -> Sequence[Back]:
+        """How the agent's own policies fare against its compactions; none until that is known."""
+        return self.shared.backs if self.shared else ()
 
     @property
     def is_estimated(self) -> bool:

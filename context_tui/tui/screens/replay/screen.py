@@ -270,7 +270,8 @@ class ReplayScreen(Screen[Command | None]):
     @on(Indexed)
     def _indexed(self, event: Indexed) -> None:
         self.comparison.shared = event.shared
-        self.draw()
+        self.query_one("#replay-header").refresh()
+        self.draw_cursor()
         self._compute()
 
     def _prepare(self, job: Job) -> None:

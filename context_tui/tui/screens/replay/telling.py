@@ -90,7 +90,7 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
 
 def backtested(comparison: Comparison, width: int) -> str:
     """At how many of the recorded full compactions the agent's own policy fires; empty where none can be tested."""
-    for back in comparison.shared.backs if comparison.shared else ():
+    for back in comparison.backs:
         testable = [each for each in back.tested if each.testable and each.kind == "full"]
         if testable:
             hits = f"{sum(each.hit for each in testable)} of {len(testable)}"
@@ -215,10 +215,12 @@ def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
         forms = labels(facts, event)
         text = next((form for form in forms if len(form) + 12 <= width), forms[-1])
         yield [(f"{sign} ", BOLD), (short(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
-        for back in comparison.shared.backs if comparison.shared else ():
-            for each in back.tested:
-                if isinstance(event.what, Compaction) and (each.message, each.kind) == (event.message, event.what.kind):
-                    yield [("  back-test ", MUTED), (short_words(f"{back.policy}: {each.why}", width - 12), "")]
+        if isinstance(event.what, Compaction):
+            here = event.what.message, event.what.kind
+            tested = ((back.policy, each) for back in comparison.backs for each in back.tested)
+            for policy, each in tested:
+                if (each.message, each.kind) == here:
+                    yield [("  back-test ", MUTED), (short_words(f"{policy}: {each.why}", width - 12), "")]
 
 
 def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:

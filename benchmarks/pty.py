@@ -70,7 +70,8 @@ class Terminal:
         wanted, deadline = text.encode(), time.perf_counter() + timeout
         while wanted not in self.output:
             if not self.read(deadline - time.perf_counter()):
-                raise TimeoutError(f"{text!r} did not appear; the end of what did: {self.output[-500:]!r}")
+                how = "" if self.alive() else f", and the program ended with {self.status}"
+                raise TimeoutError(f"{text!r} did not appear{how}; the end of what did: {self.output[-500:]!r}")
         return time.perf_counter() - self.begun
 
     def settle(self, quiet: float = 0.3, timeout: float = 60.0) -> None:

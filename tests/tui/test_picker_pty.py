@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def terminal(home: Path) -> Iterator[Terminal]:
     """The picker on these sessions, ready for keys."""
-    env = {"CLAUDE_CONFIG_DIR": str(home), "CONTEXT_TUI_CONFIG": ""}
+    env = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home), "CONTEXT_TUI_CONFIG": ""}
     with Terminal([sys.executable, "-m", "context_tui"], columns=100, rows=24, env=env) as running:
         running.wait_for("prompt 3")
         running.settle(0.5)

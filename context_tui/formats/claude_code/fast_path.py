@@ -89,6 +89,11 @@ class Line(msgspec.Struct, gc=False):
     origin: None = None
 
 
+# Made while this is imported, which one thread does: where two make the first decoder of a Struct at the same time,
+# msgspec 0.22 reads what the other has not filled in yet, and the process ends.
+_decode = msgspec.json.Decoder(Line).decode
+
+
 def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
 
@@ -96,7 +101,6 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """
     facts, node, forks = scanner.facts, scanner._node, scanner._forks
     parents, forked = forks.parents, forks.forked
-    decode = msgspec.json.Decoder(Line).decode
     begin_message, add_record = message_appender(facts), record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
     add_request, times, ended = facts.add_request, facts.time, facts.ended
@@ -118,7 +122,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             if end < 0:
                 return start, count
             try:
-                record = decode(data[start:end])
+                record = _decode(data[start:end])
             except (ValueError, RecursionError):
                 return start, count
             what, api = record.type, record.message

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from logging import getLogger
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from context_tui.errors import Error
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+_importing = RLock()
+"""Held by who imports: where one thread imports a package and another a part of it, Python has one of them fail."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,8 @@ class Plugins(Mapping[str, T], Generic[T]):
             return self._added[0][name]
         if name not in self._made:
             maker = self.built_in[name]
-            if isinstance(maker, str):
-                module, _, kind = maker.partition(":")
-                self._made[name] = getattr(import_module(module), kind)()
-            else:
-                self._made[name] = maker(name)
+            with _importing:
+                self._made[name] = _imported(maker) if isinstance(maker, str) else maker(name)
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:
@@ -159,6 +159,11 @@ class Plugins(Mapping[str, T], Generic[T]):
                 why = _reason(error)
             if why:
                 broken.append(Broken(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+
+
+def _imported(named: str) -> Any:
+    module, _, kind = named.partition(":")
+    return getattr(import_module(module), kind)()
 
 
 def _reason(error: BaseException) -> str:

@@ -4,42 +4,62 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import context_tui as ct
+from context_tui.plugins import Plugins
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 PROCESSES = 12
 """Where two threads made the same decoder, about every third ended with SIGSEGV."""
-READ = """
-import os, sys, threading
-import context_tui as ct  # no format is imported by this
+AT_ONCE = """
+import os, random, sys, threading
+import context_tui as ct  # no format is imported by these
+from context_tui.formats.registry import FORMATS
 sys.setswitchinterval(1e-6)
-spec, processes = sys.argv[1], int(sys.argv[2])
 
-def read_at_once():
-    ready, found = threading.Barrier(4), []
-    def read():
+def all_at_once(works):
+    ready, found = threading.Barrier(len(works)), []
+    def run(work):
         ready.wait()
-        found.append(len(ct.open_session(spec)))
-    threads = [threading.Thread(target=read) for _ in range(4)]
+        found.append(work())
+    threads = [threading.Thread(target=run, args=[work]) for work in works]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    return len(found) == 4 and len(set(found)) == 1 and found[0] > 0
+    return len(found) == len(works) and len(set(found)) == 1 and found[0] > 0
 
-for _ in range(processes):
-    child = os.fork()
-    if not child:
-        os._exit(0 if read_at_once() else 1)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status:
-        sys.exit(f"a process ended with {status}")
+def in_processes(many, works_of):
+    for number in range(many):
+        child = os.fork()
+        if not child:
+            os._exit(0 if all_at_once(works_of(number)) else 1)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status:
+            sys.exit(f"process {number} ended with {status}")
 """
+READ = "in_processes(int(sys.argv[1]), lambda number: [lambda: len(ct.open_session(sys.argv[2]))] * 4)"
+IMPORT = """
+def in_an_order_of_its_own(seed):
+    names = list(FORMATS.built_in)
+    random.Random(seed).shuffle(names)
+    return lambda: len([FORMATS[name] for name in names])
+
+in_processes(int(sys.argv[1]), lambda number: [in_an_order_of_its_own(4 * number + each) for each in range(4)])
+"""
+
+
+def run(script: str, *arguments: object) -> None:
+    """Run a script in a process of its own, which must do what it is for."""
+    command = [sys.executable, "-c", AT_ONCE + script, *map(str, arguments)]
+    done = subprocess.run(command, cwd=SAMPLES.parent, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def samples() -> list[Any]:
@@ -52,11 +72,27 @@ def samples() -> list[Any]:
 def test_threads_that_read_for_the_first_time_do_not_get_into_each_others_way(name: str) -> None:
     listed = ct.sessions_in(path := SAMPLES / name)
     spec = f"{path}#{listed[0].id}" if len(listed) > 1 else str(path)
-    ran = subprocess.run(
-        [sys.executable, "-c", READ, spec, str(PROCESSES)],
-        cwd=SAMPLES.parent,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ran.returncode == 0, ran.stderr
+    run(READ, PROCESSES, spec)
+
+
+@pytest.mark.slow
+def test_threads_that_import_formats_at_once_do_not_get_into_each_others_way() -> None:
+    run(IMPORT, 8 * PROCESSES)
+
+
+def test_one_thread_imports_at_a_time() -> None:
+    at_it, most = 0, 0
+
+    def make(name: str) -> str:
+        nonlocal at_it, most
+        at_it += 1
+        most = max(most, at_it)
+        time.sleep(0.02)
+        at_it -= 1
+        return name
+
+    names = ["a", "b", "c", "d"]
+    plugins: Plugins[str] = Plugins("thing", "context_tui.things", dict.fromkeys(names, make), lambda name, made: "")
+    with ThreadPoolExecutor(len(names)) as pool:
+        assert list(pool.map(plugins.__getitem__, names)) == names
+    assert most == 1

@@ -11,7 +11,6 @@ from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format,
 from context_tui.formats.kit.files import open_regular, unreadable
 from context_tui.formats.kit.places import entries
 from context_tui.formats.registry import FORMATS
-from context_tui.formats.unsupported import unsupported_format
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 
@@ -74,6 +73,8 @@ def _is_empty(head: bytes) -> bool:
 def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
     """Who claims a file that begins with *head*, and how strongly; and whether it is known to hold no session."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
+    from context_tui.formats.unsupported import unsupported_format  # once every format is imported: it knows Cline's
+
     return claims, unsupported_format(head, path)
 
 

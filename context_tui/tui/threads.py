@@ -11,7 +11,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from textual.dom import DOMNode
-from textual.worker import Worker
+from textual.worker import Worker, WorkerState
 
 WORK, REST = 0.008, 0.05
 """Seconds of work, and at most of waiting for the screen to have its turn."""
@@ -113,6 +113,13 @@ def join_threads(seconds: float) -> None:
     deadline = time.monotonic() + seconds
     for thread in list(_threads):
         thread.join(max(deadline - time.monotonic(), 0.0))
+
+
+def defect(event: Worker.StateChanged) -> str:
+    """What to say where work has ended by an error that nobody foresaw; empty for any other news of it."""
+    if event.state is not WorkerState.ERROR:
+        return ""
+    return f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
 
 
 def start_work(

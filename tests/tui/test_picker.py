@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 NOW = 1_800_000_000.0
 
 
-def entry(name: str, group: str, title: str = "", *, place: str = "project", known: str = "x") -> Entry:
+def entry(name: str, group: str, title: str = "", *, place: str = "project", known: str = "claude-code") -> Entry:
     return Entry(SessionInfo(f"/s/{name}.jsonl", known, title=title, time=NOW - 7_300, bytes=45_600), group, place)
 
 
@@ -210,9 +211,13 @@ def test_sizes_and_ages_are_short() -> None:
     ]
 
 
-def test_snapshot_80_light(snap_compare: Any) -> None:
+def test_snapshot_80_light(snap_compare: Any, tmp_path: Path) -> None:
     """Three groups under headings, this project first; the cursor on the first session; columns in line."""
-    assert snap_compare(Shell(picker(), light=True), terminal_size=(80, 16))
+    there = [
+        replace(each, info=replace(each.info, path=write(tmp_path / Path(each.info.path).name, "Hi")))
+        for each in ENTRIES
+    ]
+    assert snap_compare(Shell(picker(there), light=True), terminal_size=(80, 16))
 
 
 def test_snapshot_empty(snap_compare: Any) -> None:

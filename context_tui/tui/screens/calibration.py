@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Label
+from textual.worker import Worker
 
 from context_tui.sanitize import visible
 from context_tui.session.fitting import PRIOR, Factors
@@ -21,7 +22,7 @@ from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_si
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.parts import Part
 from context_tui.tui.text import plural
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -127,6 +128,11 @@ class CalibrationScreen(ModalScreen[None]):
             self.post_message(self.Known(calibrated_sizes(self.session.facts, job.checkpoint)))
 
         start_work(self, "calibration", "calibrate the session", work)
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        if words := defect(event):
+            self.query_one(ReadingPane).show([Part(words)])
 
     @on(Known)
     def _show(self, event: Known) -> None:

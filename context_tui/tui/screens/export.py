@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 
 from rich.highlighter import Highlighter
 from rich.text import Text
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
+from textual.worker import Worker
 
 from context_tui.errors import Error
 from context_tui.exporting import (
@@ -32,7 +33,7 @@ from context_tui.session.session import Session
 from context_tui.temporary import leftovers, remove
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
-from context_tui.tui.threads import run_in_thread
+from context_tui.tui.threads import defect, run_in_thread
 from context_tui.tui.widgets.draw import choice_strip
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -132,7 +133,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
         return f"{kept}. {self._lost.get(self.format, f'Looking for what {self.format} cannot hold…')}"
 
-    @work(group="losses", exclusive=True)
+    @work(group="losses", description="find what it cannot hold", exclusive=True, exit_on_error=False)
     async def _look_for_losses(self, name: str) -> None:
         """Say what a format cannot hold, before it is written; all of that is listed behind it."""
         try:
@@ -187,7 +188,13 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             return
         self._writing = True
         self._set_status("Writing…")
-        self.run_worker(self._export(Path(os.path.expanduser(name)), force), group="export", exit_on_error=False)
+        writing = self._export(Path(os.path.expanduser(name)), force)
+        self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        if words := defect(event):
+            self._set_status(f"✗ {words}", wrong=True)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
@@ -232,7 +239,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._status.set_class(wrong, "wrong")
         self.call_after_refresh(self._status.scroll_visible, animate=False)
 
-    @work(group="leftovers", exclusive=True)
+    @work(group="leftovers", description="look for folders that were left", exclusive=True, exit_on_error=False)
     async def _look_for_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
         self._leftovers = await run_in_thread(lambda job: leftovers(folder))

@@ -19,7 +19,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from context_tui.config import ConfigError, Saved, save_settings
 from context_tui.errors import Error
@@ -57,6 +57,7 @@ from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
 from context_tui.tui.tally import totals
 from context_tui.tui.text import kind_word, line, plural
+from context_tui.tui.threads import defect
 from context_tui.tui.turns import Turns
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
@@ -256,9 +257,8 @@ class InspectorScreen(Screen[None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
-        if event.state is WorkerState.ERROR:
-            error = type(event.worker.error).__name__
-            self.show_notification(f"Could not {event.worker.description}: {error}; please report it", warn=True)
+        if words := defect(event):
+            self.show_notification(words, warn=True)
 
     def _tell_news(self, fired: bool) -> None:
         """Say what happened in the followed session, and that the trigger of the policy fires where it did not."""

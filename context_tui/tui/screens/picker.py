@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
+from textual.worker import Worker
 
 from context_tui.details import Details, cache_path
 from context_tui.discovery import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
@@ -25,7 +26,7 @@ from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import SessionInfo
 from context_tui.tui.picking import Item, Listing, Order
 from context_tui.tui.screens.picker_list import PickerList
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
 MINE = (HERE, ELSEWHERE)
@@ -129,6 +130,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
             self.listing.learn({home: known})
         self._read: set[Key] = set()
         self._said: dict[str, str] = {}
+        self._trouble = ""
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -255,12 +257,21 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
         start_work(self, "looks", "read the sessions in sight", work)
 
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        """A defect in a thread is told; what was found by then can be opened."""
+        if words := defect(event):
+            self._trouble = words
+            self._say_problem()
+            if self.is_finding and event.worker.group == "titles":
+                self.post_message(self.Found([], are_all=True))
+
     @on(PickerList.Moved)
     def _say_problem(self) -> None:
-        """Say why the session under the cursor cannot be read, where that was found."""
+        """Say why the session under the cursor cannot be read, where that was found, or what else went wrong."""
         item = self.listing.selected
         problem = item.look.problem if item and item.look else ""
-        self._say("status", visible(problem))
+        self._say("status", visible(problem or self._trouble))
 
     def on_picker_screen_titles(self, message: Titles) -> None:
         """Show the titles that were read."""

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
+from textual.worker import Worker
 
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
@@ -29,7 +31,7 @@ from context_tui.tui.screens.apply.attempt import Attempt
 from context_tui.tui.screens.apply.choice import SummarizerChoice
 from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
-from context_tui.tui.threads import run_in_thread
+from context_tui.tui.threads import defect, run_in_thread
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -127,7 +129,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self.query_one("#apply-head").focus()
         waiting = draft_to_begin_with(self.drafts)
         self._choose(waiting.kind if waiting else self.kind)
-        self.run_worker(self._read(), group="read", exit_on_error=False)
+        self.run_worker(self._read(), group="read", description="read the messages", exit_on_error=False)
 
     def on_resize(self) -> None:
         """List as many drafts as there is room for."""
@@ -361,8 +363,22 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         pane.focus()
         self._tick()
         self._writer = self.run_worker(
-            self._write(attempt, self.prepared), group="write", exclusive=True, exit_on_error=False
+            self._write(attempt, self.prepared),
+            group="write",
+            description="write the summary",
+            exclusive=True,
+            exit_on_error=False,
         )
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        """A defect is told, and every draft stays."""
+        words = defect(event)
+        if words and self._attempt is not None:
+            error = SummarizerError(words)
+            self._failed(error, self._attempt.fail(error))
+        elif words:
+            self._set_status(f"✗ {words}", "error")
 
     def action_why(self) -> None:
         """Say why nothing can be asked."""

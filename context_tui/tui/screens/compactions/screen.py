@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from context_tui.compaction.recorded import RecordedCompaction, recorded_compactions
 from context_tui.regret.index import index_of
@@ -27,7 +27,7 @@ from context_tui.tui.screens.compactions import sides as told
 from context_tui.tui.screens.compactions.sides import Sides
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.text import Reader, plain_text, plural
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.draw import MUTED, Run
 from context_tui.tui.widgets.drawn import Drawn
@@ -210,9 +210,8 @@ class CompactionsScreen(Screen[Command | None]):
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR:
-            error = type(event.worker.error).__name__
-            self.say(f"Could not {event.worker.description}: {error}; please report it", warn=True)
+        if words := defect(event):
+            self.say(words, warn=True)
 
     def draw(self) -> None:
         """Draw what there is."""

@@ -15,8 +15,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.worker import Worker
 
 from context_tui.lab import Study
+from context_tui.sanitize import visible
 from context_tui.tui.controller import Controller
 from context_tui.tui.document import Subject
 from context_tui.tui.marks import NO_MARK
@@ -24,7 +26,7 @@ from context_tui.tui.screens.replay import used_later
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.replay.used_later import Shown, Side
 from context_tui.tui.text import kind_word
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, short_words, spread
 from context_tui.tui.widgets.drawn import Drawn
@@ -226,6 +228,11 @@ class RegretsScreen(Screen[Command | None]):
     @on(Read)
     def _was_read(self) -> None:
         self.draw()
+
+    @on(Worker.StateChanged)
+    def _worker_failed(self, event: Worker.StateChanged) -> None:
+        if words := defect(event):
+            self.notify(visible(words), severity="warning", markup=False)
 
     # Keys
 

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import parameters_in, value_of
@@ -41,7 +41,7 @@ from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
 from context_tui.tui.screens.replay.pulling import Handle, Pulling
 from context_tui.tui.screens.replay.regrets import RegretsScreen
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
@@ -330,8 +330,7 @@ class ReplayScreen(Screen[Command | None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
-        if event.state is WorkerState.ERROR:
-            words = f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
+        if words := defect(event):
             self.say(words, warn=True)
             wanted, self._at_work = self._at_work, None
             if wanted is not None and wanted.made is None:

@@ -16,7 +16,7 @@ from textual.containers import Container, Horizontal
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.sanitize import visible
@@ -33,7 +33,7 @@ from context_tui.tui.screens.sweep.drawn import ListView, PlotView
 from context_tui.tui.screens.sweep.keys import NOTES, keys
 from context_tui.tui.screens.sweep.sessions import SessionsScreen
 from context_tui.tui.screens.sweep.texts import TextScreen, parts, project_parts
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.threads import Job, defect, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content
 from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
@@ -234,10 +234,8 @@ class SweepScreen(Screen[Command | None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; what is known stays."""
-        if event.state is WorkerState.ERROR:
-            self.running = False
-            kind = type(event.worker.error).__name__
-            self.board.trouble = f"Could not {event.worker.description}: {kind}; please report it"
+        if words := defect(event):
+            self.running, self.board.trouble = False, words
             self.draw()
 
     def say(self, text: str, *, warn: bool = False) -> None:

@@ -1,0 +1,123 @@
+"""An error that nobody foresaw, in work beside the screen: it is told without its text, and the screen goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import context_tui as ct
+from context_tui import summarizing
+from context_tui.discovery import HERE, Entry
+from context_tui.session.session import SessionInfo
+from context_tui.tui.screens import calibration
+from context_tui.tui.screens import export as exporting
+from context_tui.tui.screens.apply import ApplyScreen
+from context_tui.tui.screens.apply import screen as applying
+from context_tui.tui.screens.apply.screen import Phase
+from context_tui.tui.screens.calibration import CalibrationScreen
+from context_tui.tui.screens.export import ExportScreen
+from context_tui.tui.screens.picker import PickerScreen
+from tests.formats.recordings import four_turns
+from tests.tui.fakes import Shell, drawn, planned, until
+from tests.tui.test_picker import write
+
+TOLD = "RuntimeError; please report it"
+HIDDEN = "text of a session"
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise RuntimeError(HIDDEN)
+
+
+def found(folder: Path, name: str) -> Entry:
+    return Entry(SessionInfo(write(folder / f"{name}.jsonl", "Hello"), "", time=1.0, bytes=10), HERE)
+
+
+async def is_told(app: Shell[Any], pilot: Any, words: str) -> None:
+    """Wait until what could not be done is on the screen, and why, without what the error said."""
+    await until(pilot, lambda: words in drawn(app))
+    shown = " ".join(drawn(app).split())
+    assert TOLD in shown
+    assert HIDDEN not in shown
+
+
+async def test_finding_that_fails_ends_and_what_was_found_can_be_opened(tmp_path: Path) -> None:
+    def find() -> Iterator[list[Entry]]:
+        yield [found(tmp_path, "one"), found(tmp_path, "two")]
+        fail()
+
+    app = Shell(PickerScreen([], find=find(), now=100.0))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await is_told(app, pilot, "Could not find the sessions")
+        await until(pilot, lambda: not app.first.is_finding)
+        await pilot.pause()
+        assert "looking for more" not in drawn(app)
+        assert "2 sessions" in drawn(app)
+        await pilot.press("j")
+        await pilot.pause()
+        assert TOLD in drawn(app), "it stays while the cursor moves"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.answers)
+        assert app.answers[0].path.endswith("two.jsonl")
+
+
+async def test_titles_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    app = Shell(PickerScreen([found(tmp_path, "one")], titles=fail, now=100.0))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await is_told(app, pilot, "Could not read the")
+        await pilot.press("q")
+        await until(pilot, lambda: app.answers)
+
+
+async def test_a_defect_in_writing_a_summary_leaves_the_session_and_can_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session, plan = planned()
+    monkeypatch.setattr(applying, "write", fail)
+    app = Shell(ApplyScreen(session, plan, kind="extract"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await is_told(app, pilot, "Could not write the summary")
+        assert app.first.phase is Phase.FAILED
+        monkeypatch.setattr(applying, "write", summarizing.write)
+        await pilot.press("r")
+        await until(pilot, lambda: app.first.phase is Phase.DONE)
+
+
+async def test_a_defect_in_reading_what_is_summarised_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "_prepared", fail)
+    app = Shell(ApplyScreen(*planned(), kind="extract"))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await is_told(app, pilot, "Could not read the messages")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "key"),
+    [
+        ("export", "Could not write the file", "enter"),
+        ("try_export", "Could not find what it cannot hold", "down"),
+        ("leftovers", "Could not look for folders", ""),
+    ],
+)
+async def test_a_defect_of_an_export_is_told_and_it_can_be_left(
+    name: str, words: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, name, fail)
+    app = Shell(ExportScreen(ct.open_session(four_turns(tmp_path))))
+    async with app.run_test(size=(100, 30)) as pilot:
+        if key:
+            await pilot.press(key)
+        await is_told(app, pilot, words)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.answers)
+
+
+async def test_a_defect_of_the_calibration_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "calibrated_sizes", fail)
+    app: Shell[Any] = Shell(CalibrationScreen(ct.open_session(four_turns(tmp_path)), None))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await is_told(app, pilot, "Could not calibrate the session")

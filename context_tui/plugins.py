@@ -130,7 +130,7 @@ class Plugins(Mapping[str, T], Generic[T]):
                 why = "another package has the same name"
             else:
                 try:
-                    with redirect_stdout(sys.stderr):  # what it prints is no data of ours
+                    with _importing, redirect_stdout(sys.stderr):  # what it prints is no data of ours
                         made = self._make(each.load())
                         why = self._wrong_with(each.name, made)
                     if not why:

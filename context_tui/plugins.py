@@ -81,9 +81,10 @@ class Plugins(Mapping[str, T], Generic[T]):
         if name not in self.built_in:
             return self._added[0][name]
         if name not in self._made:
-            maker = self.built_in[name]
             with _importing:
-                self._made[name] = _imported(maker) if isinstance(maker, str) else maker(name)
+                if name not in self._made:  # by another thread meanwhile
+                    maker = self.built_in[name]
+                    self._made[name] = _imported(maker) if isinstance(maker, str) else maker(name)
         return self._made[name]
 
     def __contains__(self, name: object) -> bool:

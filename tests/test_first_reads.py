@@ -80,12 +80,13 @@ def test_threads_that_import_formats_at_once_do_not_get_into_each_others_way() -
     run(IMPORT, 8 * PROCESSES)
 
 
-def test_one_thread_imports_at_a_time() -> None:
-    at_it, most = 0, 0
+def test_one_thread_imports_at_a_time_and_each_is_made_once() -> None:
+    at_it, most, made = 0, 0, list[str]()
 
     def make(name: str) -> str:
         nonlocal at_it, most
         at_it += 1
+        made.append(name)
         most = max(most, at_it)
         time.sleep(0.02)
         at_it -= 1
@@ -93,6 +94,6 @@ def test_one_thread_imports_at_a_time() -> None:
 
     names = ["a", "b", "c", "d"]
     plugins: Plugins[str] = Plugins("thing", "context_tui.things", dict.fromkeys(names, make), lambda name, made: "")
-    with ThreadPoolExecutor(len(names)) as pool:
-        assert list(pool.map(plugins.__getitem__, names)) == names
-    assert most == 1
+    with ThreadPoolExecutor(2 * len(names)) as pool:
+        assert list(pool.map(plugins.__getitem__, names * 2)) == names * 2
+    assert most == 1 and sorted(made) == names

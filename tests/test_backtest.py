@@ -11,9 +11,10 @@ import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.replay.backtest import Backtested, Case, Threshold, backtest, explaining
-from context_tui.replay.own import backtests
+from context_tui.replay.own import ONCE, OWN, backtests
 from context_tui.replay.recording import Recording
 from context_tui.session.context import Context
 from context_tui.session.session import Session
@@ -195,6 +196,25 @@ def test_a_clearing_is_held_against_what_would_be_cleared(
     (found,) = backtests(Recording(made.open(tmp_path)))
     (tested,) = found.tested
     assert (found.policy, tested.off_by) == (policy, off_by) and tested.why.startswith(why)
+
+
+def test_every_policy_that_an_agent_has_or_had_is_there() -> None:
+    had = [each for several in ONCE.values() for each in several]
+    for name in [*(name for kinds in OWN.values() for name in kinds.values()), *ONCE, *(each.policy for each in had)]:
+        assert name in POLICIES
+    for each in had:
+        assert POLICIES[each.policy].Params(**each.params).model_fields_set == {*each.params}
+
+
+def test_a_back_test_stops_when_it_is_told_to(tmp_path: Path) -> None:
+    session = compacted(100_000, 150_000).open(tmp_path)
+    asked = list[None]()
+    found = backtests(Recording(session), lambda: asked.append(None))
+    assert found == backtests(Recording(session)) and len(asked) > len(session)
+
+    for at in range(len(asked)):
+        with pytest.raises(IndexError):
+            backtests(Recording(session), ([None] * at).pop)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")

@@ -7,9 +7,10 @@ believed then, which the file itself often says.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
@@ -67,18 +68,27 @@ class Case(NamedTuple):
 
 
 def backtest(
-    recording: Recording, policy: Policy, cases: Sequence[Case], threshold: int | None = None
+    recording: Recording,
+    policy: Policy,
+    cases: Sequence[Case],
+    threshold: int | None = None,
+    checkpoint: Callable[[], object] = lambda: None,
 ) -> list[Backtested]:
     """Recorded compactions, held against a policy that runs along the unchanged recording.
 
     Args:
         threshold: tokens at which it fires, in place of its own.
+        checkpoint: called at every message and every compaction; it may raise to stop.
     """
     key = backtest, policy.phases
     if key not in recording.memo:
-        recording.memo[key] = list(runtime_states(recording.session, policy.phases))
+        recording.memo[key] = list(runtime_states(recording.session, policy.phases, checkpoint))
     states, calls = recording.memo[key], [call.message for call in recording.calls]
-    return [_tested(recording, _Fires(policy, had, threshold), each, states, calls) for each, had in cases]
+    tested = list[Backtested]()
+    for compaction, params in cases:
+        checkpoint()
+        tested.append(_tested(recording, _Fires(policy, params, threshold), compaction, states, calls))
+    return tested
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,8 @@ def _tested(
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
         start = max(start, last_rewrite(facts, at - 1))
-    before = [state for state in states[: bisect_left(states, at, key=lambda each: each.at)] if state.at > start]
+    looked = attrgetter("at")
+    before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
     if compaction.trigger == "manual":
         return told("asked for by a person")
     sizes = [state.recorded.context for state in before if state.recorded]

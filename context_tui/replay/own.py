@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from context_tui.policies.base import Policy
@@ -65,27 +65,30 @@ class Back(NamedTuple):
         return list(dict.fromkeys(text for case in self.cases for text in assignments(changed(case.params))))
 
 
-def backtests(recording: Recording) -> list[Back]:
-    """The agent's own policies held against what the recording did."""
+def backtests(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> list[Back]:
+    """The agent's own policies held against what the recording did.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
     found = list[Back]()
     for kind, name in OWN.get(recording.session.info.format, {}).items():
         cases: dict[str, list[Case]] = {}
         for each in recording.session.facts.compactions:
-            own = _own(name, each)
-            if each.kind == kind and own.policy in POLICIES:
-                cases.setdefault(own.policy, []).append(Case(each, POLICIES[own.policy].Params(**own.params)))
-        found += (_held(recording, POLICIES[policy], these) for policy, these in cases.items())
+            if each.kind == kind:
+                policy, params = _own(name, each)
+                cases.setdefault(policy, []).append(Case(each, POLICIES[policy].Params(**params)))
+        found += (_held(recording, POLICIES[policy], these, checkpoint) for policy, these in cases.items())
     return found
 
 
-def _own(name: str, compaction: Compaction) -> Once:
+def _own(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
     """What the version that compacted had in place of a policy; the policy as it is now where that is not known."""
-    known = (each for each in ONCE.get(name, ()) if each.since <= compaction.version < each.before)
-    return next(known, Once((), (), name, {}))
+    once = ONCE.get(name, ())
+    return next(((had.policy, had.params) for had in once if had.since <= compaction.version < had.before), (name, {}))
 
 
-def _held(recording: Recording, policy: Policy, cases: list[Case]) -> Back:
-    tested = backtest(recording, policy, cases)
+def _held(recording: Recording, policy: Policy, cases: list[Case], checkpoint: Callable[[], object]) -> Back:
+    tested = backtest(recording, policy, cases, checkpoint=checkpoint)
     best = explaining(tested)
-    fitted = backtest(recording, policy, cases, best.most) if best else []
+    fitted = backtest(recording, policy, cases, best.most, checkpoint) if best else []
     return Back(policy.name, cases, tested, best, fitted)

@@ -355,9 +355,8 @@ def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | No
         return None
     if hour > written:
         hour = written
-    return Usage(
-        fresh, read, written - hour, hour, usage.output_tokens or 0, finished or version_of(version) >= _SAYS_OUTPUT
-    )
+    trusted = finished or version_of(version) >= _SAYS_OUTPUT
+    return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, trusted)
 
 
 @lru_cache(maxsize=64)

@@ -55,7 +55,7 @@ class Shared(NamedTuple):
 
 def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
     """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
-    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint), backtests(recording))
+    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint), backtests(recording, checkpoint))
 
 
 def studied(made: Measured, known: Shared, how: Settings) -> Measured:

@@ -182,6 +182,22 @@ def test_what_does_not_read_back_is_not_kept(
     assert left(tmp_path) == ["in"]
 
 
+def test_a_writer_that_leaves_a_call_without_its_result_is_refused(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(self: object, session: Session, path: Path) -> Losses:
+        losses, messages = Losses(), session.to_messages()
+        for block in messages[2]["content"]:
+            losses.leave_out("results left out", block)
+        path.write_text(json.dumps({"messages": [*messages[:2], *messages[3:]]}))
+        return losses
+
+    monkeypatch.setattr(type(FORMATS["anthropic"]), "write", write)
+    with pytest.raises(ExportError, match="1 calls or results would be unpaired; nothing was written"):
+        export(ct.open_session(source), tmp_path / "o.json", "anthropic")
+    assert left(tmp_path) == ["in"]
+
+
 def test_odd_places_are_refused(source: Path, tmp_path: Path) -> None:
     session = ct.open_session(source)
     os.mkfifo(tmp_path / "pipe")

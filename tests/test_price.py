@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.price.advice import advice, needed
-from context_tui.price.cache import LOOKBACK, PromptCache, Sent, Used, used
+from context_tui.price.cache import GRACE, LOOKBACK, PromptCache, Sent, Used, used
 from context_tui.price.model import PriceModel, price_model
 from context_tui.price.priced import Priced
 from context_tui.price.priced import price as price_of
@@ -97,6 +97,27 @@ def test_what_the_last_call_held_is_read_until_its_time_has_passed() -> None:
     assert used([first, again, third])[2].read == 145
     back = third._replace(kept=120)  # reading an entry begins its time anew
     assert used([first, again, back])[2].read == 95
+
+
+def test_an_entry_lives_for_its_time_and_the_grace_of_the_clocks_and_no_millisecond_longer() -> None:
+    first = Sent(100, 0, sent=0, ended=10)
+    last = first.ended + FIVE_MINUTES + GRACE
+    for sent, read, late in ((last, 100, False), (last + 1, 0, True)):
+        again = Sent(120, NOTHING_CHANGED, sent=sent, ended=sent)
+        assert used([first, again])[1].read == read
+        assert again.late(first) is late
+    assert not Sent(120, 0, sent=-1, ended=-1).late(first), "a call without a time is never late"
+
+
+def test_an_entry_is_found_as_far_back_as_a_provider_looks_and_no_block_farther() -> None:
+    calls = [Sent(100, 0, key="a"), Sent(120, NOTHING_CHANGED, key="b", blocks=5)]
+    for blocks, read in ((LOOKBACK - 5, 100), (LOOKBACK - 4, 0)):
+        assert used([*calls, Sent(130, NOTHING_CHANGED, key="a", blocks=blocks)])[2].read == read
+
+
+def test_an_entry_that_ends_where_a_prompt_changed_is_still_read() -> None:
+    for kept, read in ((100, 100), (99, 0)):
+        assert used([Sent(100, 0), Sent(150, NOTHING_CHANGED), Sent(160, kept)])[2].read == read
 
 
 def test_what_a_prompt_was_cut_down_to_is_not_read_as_what_it_was() -> None:

@@ -42,6 +42,24 @@ def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording:
     assert list(runtime_states(session, PHASES)) == alone
 
 
+def test_a_runtime_looks_after_tools_only_where_a_result_came_right_before_the_call() -> None:
+    messages = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "Read", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "x = 1"}]},
+        {"role": "assistant", "content": "one"},
+        {"role": "user", "content": "thanks"},
+        {"role": "assistant", "content": "welcome"},
+    ]
+    facts = ct.from_messages(messages).facts
+    assert [sorted(phases_at(facts, at)) for at in range(5)] == [
+        ["before_call"],
+        [],
+        ["after_tools", "before_call"],
+        ["user_turn"],
+        ["before_call"],
+    ]
+
+
 @fixtures
 @given(recording=conversations(), name=st.sampled_from(sorted(set(POLICIES) - {"manual"})), data=st.data())
 def test_firing_equals_planning_everywhere(

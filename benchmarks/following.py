@@ -22,9 +22,9 @@ import msgspec
 
 from benchmarks.measures import Row
 from context_tui.cli.inspect import line_of
-from context_tui.following import Growing
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose, scanner_for
+from context_tui.library.follow import Growing
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.tui.rows import Rows

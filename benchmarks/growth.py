@@ -26,12 +26,12 @@ import context_tui as ct
 from benchmarks.shapes import Chain, Record, call, database, encode, result, stamp
 from context_tui.cli.inspect import report_of, show
 from context_tui.compaction.tool_pairing import problems, repair, repair_minimally, repair_orphans, unique_ids
-from context_tui.discovery import entries_of, recorded_sessions, title_of
-from context_tui.exporting import export, writable_formats
+from context_tui.export.files import export, writable_formats
 from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
+from context_tui.lab.replay.walk import replay
+from context_tui.library.discover import entries_of, recorded_sessions, title_of
 from context_tui.policies.registry import SHOWN
 from context_tui.policies.triggers import firing_runs
-from context_tui.replay.walk import replay
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import Read, wasted

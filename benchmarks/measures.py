@@ -312,9 +312,9 @@ def parameters() -> list[Row]:
 def along() -> list[Row]:
     """Dragging a threshold on the replay screen over 1,000 requests: the replay, and all panes drawn in 160 x 50."""
     import context_tui as ct
-    from context_tui.lab import Settings
+    from context_tui.lab.replay.recording import Recording
+    from context_tui.lab.study import Settings
     from context_tui.policies.registry import POLICIES
-    from context_tui.replay.recording import Recording
     from context_tui.session.facts import Role, Usage
     from context_tui.tui.screens.replay import telling
     from context_tui.tui.screens.replay.charts import charts_of

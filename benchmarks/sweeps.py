@@ -8,12 +8,12 @@ from typing import Any
 
 from benchmarks.measures import LARGE_BYTES, Row, best_of, session
 from context_tui.compaction.changes import bodies_of
+from context_tui.lab.replay.amounts import minus, tokens_of
+from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.replay.amounts import minus, tokens_of
-from context_tui.replay.recording import Recording
 from context_tui.session.context import Body, Context, context_at
 from context_tui.session.facts import Kind, Usage
 from context_tui.tokens.estimators import context_tokens, message_tokens
@@ -100,8 +100,8 @@ def grid() -> list[DefectMicrocompactParams]:
 def replaying() -> list[Row]:
     """A replay of 1,000 requests under one setting, and ten thousand settings of one policy on it."""
     import context_tui as ct
-    from context_tui.replay.walk import replay_with
-    from context_tui.sweep.kernel import outcomes
+    from context_tui.lab.replay.walk import replay_with
+    from context_tui.lab.sweep.kernel import outcomes
 
     recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
     settings = grid()
@@ -132,7 +132,7 @@ def replaying() -> list[Row]:
 
 def _every_call(recording: Recording, name: str) -> list[Row]:
     """A replay of a policy that clears at nearly every request."""
-    from context_tui.replay.walk import replay_with
+    from context_tui.lab.replay.walk import replay_with
 
     policy = policy_named(name)
     params = policy.Params()
@@ -151,8 +151,8 @@ def _every_call(recording: Recording, name: str) -> list[Row]:
 def sweeping() -> list[Row]:
     """Ten thousand settings on a session of hundreds of contexts, against one replay of it."""
     import context_tui as ct
-    from context_tui.replay.walk import replay_with
-    from context_tui.sweep.kernel import outcomes
+    from context_tui.lab.replay.walk import replay_with
+    from context_tui.lab.sweep.kernel import outcomes
 
     opened = ct.open_session(session(LARGE_BYTES))
     recording, settings = Recording(opened), grid()

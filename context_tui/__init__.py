@@ -12,10 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from context_tui import replay, sweep, tokens
+    from context_tui import tokens
     from context_tui.compaction.apply import apply
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
     from context_tui.formats.opening import open_session, sessions_in
+    from context_tui.lab import replay, sweep
     from context_tui.policies.planning import plan
     from context_tui.session.memory import from_messages
 
@@ -49,13 +50,13 @@ _WHERE = {
     "plan": "policies.planning",
     "sessions_in": "formats.opening",
 }
-_MODULES = ("replay", "sweep", "tokens")
+_MODULES = {"replay": "lab.replay", "sweep": "lab.sweep", "tokens": "tokens"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package costs nothing (PEP 562)."""
     if name in _MODULES:
-        return import_module(f"context_tui.{name}")
+        return import_module(f"context_tui.{_MODULES[name]}")
     if name in _WHERE:
         return getattr(import_module(f"context_tui.{_WHERE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

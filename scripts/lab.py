@@ -20,12 +20,12 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
-from context_tui.lab import Lab, Settings  # noqa: E402
+from context_tui.lab.price.priced import price  # noqa: E402
+from context_tui.lab.replay.backtest import Backtested, explaining  # noqa: E402
+from context_tui.lab.replay.own import Back, backtests  # noqa: E402
+from context_tui.lab.study import Lab, Settings  # noqa: E402
 from context_tui.policies.parameters import params_for  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
-from context_tui.price.priced import price  # noqa: E402
-from context_tui.replay.backtest import Backtested, explaining  # noqa: E402
-from context_tui.replay.own import Back, backtests  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
 PAGE, PICTURES = ROOT / "docs" / "lab.md", ROOT / "docs" / "lab"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from context_tui.discovery import Entry
+    from context_tui.library.discover import Entry
     from context_tui.session.session import SessionInfo
     from context_tui.tui.app import ContextTuiApp
 
@@ -70,7 +70,7 @@ PICTURES = {
 
 def entries() -> list[Entry]:
     """The samples for the picker, with ages that do not depend on when they were built."""
-    from context_tui.discovery import samples
+    from context_tui.library.discover import samples
 
     now = time.time()
     found = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in samples()]
@@ -79,8 +79,8 @@ def entries() -> list[Entry]:
 
 def app_of(picture: Picture) -> ContextTuiApp:
     """The application for a picture."""
-    from context_tui import discovery
     from context_tui.formats.opening import choose
+    from context_tui.library import discover
     from context_tui.tui.app import ContextTuiApp
 
     what: SessionInfo | list[SessionInfo] = []
@@ -88,7 +88,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
         what = choose(SAMPLES / picture.sample)
     else:
         found = entries()
-        discovery.samples, discovery.recorded_sessions = lambda: found, lambda *_: []
+        discover.samples, discover.recorded_sessions = lambda: found, lambda *_: []
     return ContextTuiApp(what, theme=picture.theme, demo=picture.demo)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.exporting import export, is_copied, writable_formats
+from context_tui.export.files import export, is_copied, writable_formats
 from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.session import Session
 from tests.formats.histories import histories

@@ -9,13 +9,13 @@ import pytest
 
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.lab.replay.backtest import Backtested, Case, Threshold, backtest, explaining
+from context_tui.lab.replay.own import ONCE, OWN, backtests
+from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.replay.backtest import Backtested, Case, Threshold, backtest, explaining
-from context_tui.replay.own import ONCE, OWN, backtests
-from context_tui.replay.recording import Recording
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from tests.formats import recordings

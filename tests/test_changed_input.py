@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.exporting import ExportError, export
+from context_tui.export.files import ExportError, export
 from context_tui.formats.kit.lines import LineFile
 from tests.formats.recordings import Recording, call, result
 
@@ -82,7 +82,7 @@ def test_a_change_while_the_export_is_written(
     path = make(tmp_path)
     session = ct.open_session(path)
     before = sorted(os.listdir(tmp_path))
-    monkeypatch.setattr("context_tui.exporting.sync", lambda _: in_place(path))
+    monkeypatch.setattr("context_tui.export.files.sync", lambda _: in_place(path))
     with pytest.raises(ExportError, match="has changed since it was read"):
         export(session, tmp_path / "out.json", "openai")
     assert sorted(os.listdir(tmp_path)) == before

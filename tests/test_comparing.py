@@ -8,18 +8,27 @@ from typing import Any
 
 import pytest
 
-from context_tui import summarizing
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
-from context_tui.comparing import Contender, Cost, carried_on, compare, contender, cost_of, head_facts, points_of
 from context_tui.errors import PlanError, SummarizerError
 from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.sizes import tokens_of_bytes
+from context_tui.summarizer import plan_summary
+from context_tui.summarizer.checks.compare import (
+    Contender,
+    Cost,
+    carried_on,
+    compare,
+    contender,
+    cost_of,
+    head_facts,
+    points_of,
+)
+from context_tui.summarizer.plan_summary import prepare
 from context_tui.summarizer.reply import Summary, Usage
-from context_tui.summarizing import prepare
 from tests.formats.recordings import Recording, call, result, text
 
 
@@ -245,7 +254,7 @@ def test_points_with_nothing_to_summarise_are_passed_over_or_skipped() -> None:
 
 def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
-    real = summarizing.write_blocking
+    real = plan_summary.write_blocking
 
     def second_is_interrupted(*args: Any) -> Any:
         asked.append("")
@@ -253,7 +262,7 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr("context_tui.comparing.write_blocking", second_is_interrupted)
+    monkeypatch.setattr("context_tui.summarizer.checks.compare.write_blocking", second_is_interrupted)
     found = compare(from_messages(history()), planner(), EXTRACTS)
     assert found.interrupted
     assert [len(run.rounds) for run in found.runs] == [1, 0]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from context_tui.app.config import Config, ConfigError, Saved, checked_name, read_config, save_settings, save_theme
 from context_tui.cli import main
-from context_tui.config import Config, ConfigError, Saved, checked_name, read_config, save_settings, save_theme
 from context_tui.policies.parameters import assignments, differences, params_for
 from context_tui.policies.registry import POLICIES
 

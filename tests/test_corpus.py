@@ -12,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
-from context_tui.exporting import export, writable_formats
+from context_tui.export.files import export, writable_formats
 from context_tui.session.session import Session
 from context_tui.tokens.fit import FAR_OFF, fit_at
 from scripts.recordings import PAGE, rows, table

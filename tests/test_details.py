@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from context_tui import details
-from context_tui.details import Details, cache_path, stamp_of
+from context_tui.library import cache as details
+from context_tui.library.cache import Details, cache_path, stamp_of
 
 OLD = 1_600_000_000
 

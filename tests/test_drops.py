@@ -9,7 +9,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.opening import choose, scanner_for
 from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops

@@ -18,8 +18,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import COMMANDS, main
-from context_tui.discovery import recorded_sessions
-from context_tui.exporting import ExportError, export, suggested_path
+from context_tui.export.files import ExportError, export, suggested_path
+from context_tui.library.discover import recorded_sessions
 from context_tui.session.session import SessionInfo
 from tests.formats.recordings import Recording, four_turns
 

@@ -11,12 +11,12 @@ import pytest
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.compaction.changes import removal
-from context_tui.compaction.exportable import exportable
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.exporting import ExportError, export, writable_formats
+from context_tui.export.files import ExportError, export, writable_formats
+from context_tui.export.prepare import exportable
 from context_tui.formats.registry import FORMATS
-from context_tui.losses import Losses
 from context_tui.policies.base import Params
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from tests.formats.histories import IMAGE
 from tests.formats.recordings import Recording, call, result, text, thinking

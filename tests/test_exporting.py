@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui import exporting, temporary
 from context_tui.errors import ExitCode
-from context_tui.exporting import (
+from context_tui.export import files
+from context_tui.export.files import (
     ExportError,
     OutputExists,
     OutputIsInput,
@@ -24,8 +24,9 @@ from context_tui.exporting import (
     writable_formats,
 )
 from context_tui.formats.registry import FORMATS
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
+from context_tui.text import private_files
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 
@@ -110,8 +111,8 @@ def test_a_file_that_appears_while_writing_is_not_replaced(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out.json"
-    sync = temporary.sync
-    monkeypatch.setattr(exporting, "sync", lambda path: (sync(path), out.write_text("mine")))
+    sync = private_files.sync
+    monkeypatch.setattr(files, "sync", lambda path: (sync(path), out.write_text("mine")))
     with pytest.raises(OutputExists):
         export(ct.open_session(source), out, "anthropic")
     assert out.read_text() == "mine"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.compaction.tool_pairing import problems
-from context_tui.exporting import export, writable_formats
+from context_tui.export.files import export, writable_formats
 from context_tui.session import markers
 from tests.exports import carried_out, defects, wrong_with
 from tests.formats.histories import IMAGE, inputs

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.plugins import Plugins
+from context_tui.app.plugins import Plugins
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 PROCESSES = 12

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from context_tui.cli.inspect import report_of
-from context_tui.following import Growing, Watch, follow
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose, scanner_for
+from context_tui.library.follow import Growing, Watch, follow
 from context_tui.session.session import Session
 from context_tui.tui import loading
 from context_tui.tui.app import ContextTuiApp

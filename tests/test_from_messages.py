@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.exporting import export, writable_formats
+from context_tui.export.files import export, writable_formats
 from context_tui.policies.registry import POLICIES
 
 WORDS = st.sampled_from(

@@ -36,9 +36,9 @@ from context_tui.formats.kit.limits import LARGEST, MOST_RAW
 from context_tui.formats.kit.lines import LineFile, LineReader, lines_with
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import open_session, scanner_for, sessions_in
+from context_tui.lab.replay.recording import Recording as ReplayRecording
+from context_tui.lab.replay.walk import replay
 from context_tui.policies.triggers import runtime_states
-from context_tui.replay.recording import Recording as ReplayRecording
-from context_tui.replay.walk import replay
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at

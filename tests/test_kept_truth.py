@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from context_tui import details
-from context_tui.details import Details
-from context_tui.discovery import ELSEWHERE, Entry
-from context_tui.looking import Reader
+from context_tui.library import cache as details
+from context_tui.library.cache import Details
+from context_tui.library.discover import ELSEWHERE, Entry
+from context_tui.library.summary import Reader
 from context_tui.session.session import SessionInfo
 from tests.formats import opencode_records, rollouts, test_cline, test_defect, test_goose, test_openhands, tree_seeds
 from tests.formats.histories import put

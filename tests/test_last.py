@@ -10,7 +10,7 @@ import pytest
 from textual.widgets import Static
 
 from benchmarks.pty import Terminal
-from context_tui.last import NOTHING, Last, keep_last, read_last, state_path
+from context_tui.app.state import NOTHING, Last, keep_last, read_last, state_path
 from context_tui.policies.registry import DEFAULT
 from context_tui.tui.choices import chosen_last, to_keep, told
 from context_tui.tui.options import Options

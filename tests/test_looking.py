@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui import looking
-from context_tui.discovery import HERE, Entry, beside, choosing, title_of
 from context_tui.errors import UnreadableSession
 from context_tui.formats.opening import choose, sessions_in
-from context_tui.looking import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
+from context_tui.library import summary
+from context_tui.library.discover import HERE, Entry, beside, choosing, title_of
+from context_tui.library.summary import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
 from context_tui.session.session import SessionInfo
 from context_tui.tokens.recorded import recorded_usage
 
@@ -80,7 +80,7 @@ def test_what_belongs_to_a_session_is_found_with_it() -> None:
 
 
 def test_large_files_are_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "LARGEST_READ", 100)
+    monkeypatch.setattr(summary, "LARGEST_READ", 100)
     look = Reader().look(found(SAMPLES / "coding-session.jsonl"))
     assert look.agent
     assert look.tokens is None
@@ -95,7 +95,7 @@ def test_reading_stops_when_it_is_not_wanted() -> None:
 
     looking_at = Reader()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Enough):
-        patch.setattr(looking, "STEP", 0.0)
+        patch.setattr(summary, "STEP", 0.0)
         looking_at.look(found(SAMPLES / "coding-session.jsonl"), stop)
 
 

@@ -11,8 +11,15 @@ from hypothesis import given
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.exporting import ExportError, OutputExists, export, export_formats, suggested_path, writable_formats
-from context_tui.sanitize import sanitize
+from context_tui.export.files import (
+    ExportError,
+    OutputExists,
+    export,
+    export_formats,
+    suggested_path,
+    writable_formats,
+)
+from context_tui.text.sanitize import sanitize
 from tests.formats.histories import few, histories
 
 FENCE = re.compile(r"(`{3,})(\w*)$")

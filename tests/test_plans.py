@@ -19,7 +19,7 @@ from context_tui.compaction.changes import Change, StackedChanges, input_body, r
 from context_tui.compaction.plan import Insert, Plan, Trigger, spans
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import PAST, Code, Kept
-from context_tui.exporting import export, writable_formats
+from context_tui.export.files import export, writable_formats
 from context_tui.policies.base import BasePolicy, Params
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES

@@ -23,7 +23,7 @@ from context_tui.policies.parts.rules import Rule
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
-from context_tui.policy_files import policy_of, read_policy
+from context_tui.policies.toml import policy_of, read_policy
 from context_tui.session.facts import MessageFlag, Usage
 from context_tui.session.session import Session
 from context_tui.session.window import Window
@@ -569,7 +569,7 @@ import sys
 from context_tui.policies.registry import POLICIES
 assert "codex" in POLICIES and list(POLICIES)[7] == "none"
 POLICIES["defect-compact"]
-assert not [name for name in sys.modules if "policies.parts" in name or name in ("tomllib", "context_tui.policy_files")]
+assert not [name for name in sys.modules if "policies.parts" in name or name.endswith(("tomllib", "policies.toml"))]
 POLICIES["codex"]
 assert "context_tui.policies.parts.rules" in sys.modules
 """

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.price.advice import advice, needed
-from context_tui.price.cache import GRACE, LOOKBACK, PromptCache, Sent, Used, used
-from context_tui.price.model import PriceModel, price_model
-from context_tui.price.priced import Priced
-from context_tui.price.priced import price as price_of
-from context_tui.price.rates import FIVE_MINUTES, ONE_HOUR, WITH_FEE, _table, rates_of, table_of
-from context_tui.price.recorded import NOTHING_CHANGED, recorded_calls
-from context_tui.price.words import figure
-from context_tui.replay.result import Call, Cut, Firing, Replay
+from context_tui.lab.price.advice import advice, needed
+from context_tui.lab.price.cache import GRACE, LOOKBACK, PromptCache, Sent, Used, used
+from context_tui.lab.price.model import PriceModel, price_model
+from context_tui.lab.price.priced import Priced
+from context_tui.lab.price.priced import price as price_of
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, WITH_FEE, _table, rates_of, table_of
+from context_tui.lab.price.recorded import NOTHING_CHANGED, recorded_calls
+from context_tui.lab.price.words import figure
+from context_tui.lab.replay.result import Call, Cut, Firing, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage

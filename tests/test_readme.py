@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.config import read_config
+from context_tui.app.config import read_config
 from context_tui.policies.parameters import pairs, params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve

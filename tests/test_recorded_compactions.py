@@ -7,8 +7,8 @@ from pathlib import Path
 
 from context_tui.cli.inspect import report_of
 from context_tui.compaction.recorded import by_category, recorded_compactions
-from context_tui.regret.index import index_of
-from context_tui.regret.returns import returns
+from context_tui.lab.regret.index import index_of
+from context_tui.lab.regret.returns import returns
 from context_tui.session.facts import Facts
 from context_tui.tokens.measured import measured
 from tests.formats.providers import Provider

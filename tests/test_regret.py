@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan, Trigger
+from context_tui.lab.regret.bound import bound
+from context_tui.lab.regret.calls import doing
+from context_tui.lab.regret.cases import Case, Regret, regret
+from context_tui.lab.regret.index import Uses, index_of
+from context_tui.lab.regret.needles import is_name, is_number, lines_in, path_key, paths_in, text_of
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import NEVER, Call, Cut, Firing, Recorded, Replay
+from context_tui.lab.replay.walk import replay
 from context_tui.policies.base import Params
-from context_tui.regret.bound import bound
-from context_tui.regret.calls import doing
-from context_tui.regret.cases import Case, Regret, regret
-from context_tui.regret.index import Uses, index_of
-from context_tui.regret.needles import is_name, is_number, lines_in, path_key, paths_in, text_of
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import NEVER, Call, Cut, Firing, Recorded, Replay
-from context_tui.replay.walk import replay
 from context_tui.session.context import Body
 from context_tui.session.facts import Kind, Role
 from context_tui.session.memory import MemoryContent

@@ -14,17 +14,28 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
+from context_tui.lab.replay.amounts import (
+    NOTHING,
+    RESULT,
+    TEXT,
+    THINKING,
+    Amount,
+    minus,
+    of_block,
+    plus,
+    tokens_of,
+    total,
+)
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Recorded
+from context_tui.lab.replay.scaling import HELD, SLACK, scale_of, scaled
+from context_tui.lab.replay.walk import Walk, replay, replay_with
 from context_tui.policies.base import BasePolicy, Policy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import phases_at, runtime_states
-from context_tui.replay.amounts import NOTHING, RESULT, TEXT, THINKING, Amount, minus, of_block, plus, tokens_of, total
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Recorded
-from context_tui.replay.scaling import HELD, SLACK, scale_of, scaled
-from context_tui.replay.walk import Walk, replay, replay_with
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab import Lab
+from context_tui.lab.price.priced import price
+from context_tui.lab.regret.cases import Case
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.walk import replay, replay_with
+from context_tui.lab.study import Lab
 from context_tui.policies.base import BasePolicy, nothing
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.price.priced import price
-from context_tui.regret.cases import Case
-from context_tui.replay.recording import Recording
-from context_tui.replay.walk import replay, replay_with
 from context_tui.session.context import Context
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, result, text, usage

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from context_tui.lab.replay.history import History
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Recorded
+from context_tui.lab.replay.walk import Walk
 from context_tui.policies.base import Policy
 from context_tui.policies.composed import composed
 from context_tui.policies.parameters import params_for
 from context_tui.policies.parts.rules import Spec
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.history import History
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Recorded
-from context_tui.replay.walk import Walk
 from context_tui.session.context import Context
 from context_tui.tokens.measured import Measured, measured
 from tests.formats import recordings

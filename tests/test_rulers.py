@@ -20,8 +20,8 @@ from context_tui.session.context import REMOVED, Body
 from context_tui.session.facts import Kind
 from context_tui.session.fitting import PRIOR
 from context_tui.session.session import Session
-from context_tui.tokenizers import INSTALL, encoding_of, exact, tokenizer_for
 from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.exact import INSTALL, encoding_of, exact, tokenizer_for
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes, exact_sizes
 from tests.formats.histories import histories
@@ -223,7 +223,7 @@ def test_exact_sizes_are_those_of_the_texts() -> None:
 def test_without_the_extra_one_line_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from context_tui import tokenizers
+    from context_tui.tokens import exact as tokenizers
 
     tokenizers._counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)

@@ -12,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.discovery import samples
+from context_tui.library.discover import samples
 from context_tui.policies.registry import policy_named
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from context_tui.sanitize import sanitize, sanitize_line, visible
+from context_tui.text.sanitize import sanitize, sanitize_line, visible
 
 # Text as hostile as it gets: pieces of escape sequences, invisible characters and ordinary ones, in any order.
 PIECES = st.sampled_from(

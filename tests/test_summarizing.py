@@ -17,7 +17,16 @@ from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import LABEL
-from context_tui.summarizing import KINDS, blocking_checks, choose, counted, notice, prepare, write, write_blocking
+from context_tui.summarizer.plan_summary import (
+    KINDS,
+    blocking_checks,
+    choose,
+    counted,
+    notice,
+    prepare,
+    write,
+    write_blocking,
+)
 from tests.formats.recordings import Recording, text
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, messages, planned
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.errors import PlanError
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Recorded
+from context_tui.lab.replay.walk import replay_with
+from context_tui.lab.sweep.frontier import Point, best, dominated, frontier
+from context_tui.lab.sweep.gate import Gate, Limits, behind, cases, gate_of
+from context_tui.lab.sweep.kernel import _Most, _Over, outcomes
+from context_tui.lab.sweep.measure import How, Measured, measured
+from context_tui.lab.sweep.results import Sweep, sweep, sweep_report
+from context_tui.lab.sweep.rows import Cost, Lost, Row, flat, row_of, row_report
+from context_tui.lab.sweep.settings import MOST_SETTINGS, Setting, grid, together
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Recorded
-from context_tui.replay.walk import replay_with
 from context_tui.session.session import Session
-from context_tui.sweep.frontier import Point, best, dominated, frontier
-from context_tui.sweep.gate import Gate, Limits, behind, cases, gate_of
-from context_tui.sweep.kernel import _Most, _Over, outcomes
-from context_tui.sweep.measure import How, Measured, measured
-from context_tui.sweep.results import Sweep, sweep, sweep_report
-from context_tui.sweep.rows import Cost, Lost, Row, flat, row_of, row_report
-from context_tui.sweep.settings import MOST_SETTINGS, Setting, grid, together
 from context_tui.tokens.estimators import bytes4
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, result, text, usage

@@ -228,7 +228,7 @@ def test_tables(capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path
 def test_parquet_without_its_library_is_one_line(
     capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("context_tui.sweep_files.find_spec", lambda name: None)
+    monkeypatch.setattr("context_tui.batch.row_files.find_spec", lambda name: None)
     code, _, err = ran(capsys, folder, *GRID, "--parquet", tmp_path / "rows.parquet")
     assert code == 1 and "pip install 'context-tui[parquet]'" in err
 

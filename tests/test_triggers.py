@@ -43,7 +43,7 @@ def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording:
 
 
 def test_a_runtime_looks_after_tools_only_where_a_result_came_right_before_the_call() -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "Read", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "x = 1"}]},
         {"role": "assistant", "content": "one"},

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui import exporting
-from context_tui.exporting import ExportError, export, is_copied, writable_formats
+from context_tui.export import files
+from context_tui.export.files import ExportError, export, is_copied, writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.opening import open_session
 from context_tui.formats.registry import FORMATS
@@ -234,7 +234,7 @@ def test_an_input_that_has_changed_is_refused(tmp_path: Path, monkeypatch: pytes
         export(session, tmp_path / "out.jsonl", "claude-code")
     path.write_text(FORKED)
     session = ct.open_session(path)
-    monkeypatch.setattr(exporting, "sync", lambda _: path.write_text(FORKED.replace("right", "other")))
+    monkeypatch.setattr(files, "sync", lambda _: path.write_text(FORKED.replace("right", "other")))
     with pytest.raises(ExportError, match="has changed"):
         export(session, tmp_path / "out.jsonl", "claude-code")
 

@@ -10,8 +10,8 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from context_tui import __version__
+from context_tui.app.signals import Ended, ended_by, ending
 from context_tui.errors import Error, ExitCode, SeveralSessions
-from context_tui.signals import Ended, ended_by, ending
 
 COMMANDS = {
     "inspect": "where a session's context went, as text or JSON",
@@ -121,7 +121,7 @@ def _run(arguments: list[str]) -> int:
 
 def _clean_up() -> None:
     """Remove what is private now: at the exit of Python, a second signal would end the process in the middle of it."""
-    if temporary := sys.modules.get("context_tui.temporary"):  # else there is nothing
+    if temporary := sys.modules.get("context_tui.text.private_files"):  # else there is nothing
         temporary.clean_up()
 
 
@@ -164,7 +164,7 @@ def _ended(by: Ended) -> int:
 
 def _report(error: Error) -> int:
     from context_tui.cli.output import talk
-    from context_tui.sanitize import visible
+    from context_tui.text.sanitize import visible
 
     talk(str(error))
     if isinstance(error, SeveralSessions):

@@ -16,16 +16,24 @@ from context_tui.cli.options import add_policy, add_session, file_named, named, 
 from context_tui.cli.output import say, talk, write_json
 from context_tui.cli.plan import plan_of, request_line, request_report
 from context_tui.compaction.apply import apply
-from context_tui.compaction.exportable import unpaired
 from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.exporting import ExportResult, check_place, export, export_formats, try_export, writable_formats
-from context_tui.in_place import carry_out, check_in_place
-from context_tui.sanitize import visible
+from context_tui.export.files import ExportResult, check_place, export, export_formats, try_export, writable_formats
+from context_tui.export.in_place import carry_out, check_in_place
+from context_tui.export.prepare import unpaired
 from context_tui.session.session import Session
-from context_tui.summarizing import EXTRACT, KINDS, blocking_checks, choose, notice, prepare, write_blocking
+from context_tui.summarizer.plan_summary import (
+    EXTRACT,
+    KINDS,
+    blocking_checks,
+    choose,
+    notice,
+    prepare,
+    write_blocking,
+)
+from context_tui.text.sanitize import visible
 from context_tui.tokens import estimate
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from context_tui.app.config import read_config
 from context_tui.cli.options import (
     add_policy_file,
     message_number,
@@ -21,7 +22,6 @@ from context_tui.cli.options import (
     take_policy_files,
     tokens,
 )
-from context_tui.config import read_config
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import choose, only_one
 from context_tui.session.session import SessionInfo
@@ -101,7 +101,7 @@ def _named(specs: Sequence[str]) -> list[SessionInfo]:
     """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
     if not specs:
         return []
-    from context_tui.discovery import infos_at
+    from context_tui.library.discover import infos_at
 
     found: list[SessionInfo] = []
     for spec in specs:

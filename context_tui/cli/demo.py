@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from context_tui.cli import browse
 from context_tui.cli.options import parse, parser
-from context_tui.discovery import samples
 from context_tui.errors import UnreadableSession
+from context_tui.library.discover import samples
 
 SAMPLE = "coding-session"
 """The sample that the demo opens: its end is past both of defect's thresholds."""

@@ -14,21 +14,21 @@ from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.compaction.next_request import Known, NextRequest, size_now
 from context_tui.compaction.recorded import RecordedCompaction, by_category, recorded_compactions
 from context_tui.errors import ExitCode
-from context_tui.following import follow
 from context_tui.formats.opening import choose
+from context_tui.lab.regret.index import Uses, index_of
+from context_tui.lab.regret.returns import Return, returns
+from context_tui.library.follow import follow
 from context_tui.policies.registry import runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
-from context_tui.regret.index import Uses, index_of
-from context_tui.regret.returns import Return, returns
-from context_tui.sanitize import visible
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
-from context_tui.tokenizers import exact
+from context_tui.text.sanitize import visible
 from context_tui.tokens.believed import believed
 from context_tui.tokens.breakdown import breakdown
 from context_tui.tokens.calibration import Calibration, Errors
 from context_tui.tokens.estimators import bytes4, message_tokens
+from context_tui.tokens.exact import exact
 from context_tui.tokens.fit import Fit, fit_at, suggested
 from context_tui.tokens.measured import measured
 from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage

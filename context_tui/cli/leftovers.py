@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from context_tui.cli.output import counted, talk
-from context_tui.sanitize import visible
-from context_tui.temporary import leftovers, remove
+from context_tui.text.private_files import leftovers, remove
+from context_tui.text.sanitize import visible
 
 
 def offer(folder: Path) -> None:

@@ -16,10 +16,10 @@ from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
-from context_tui.sanitize import sanitize
 from context_tui.session.limits import MOST_TOKENS
 from context_tui.session.session import Session
-from context_tui.temporary import private_folder
+from context_tui.text.private_files import private_folder
+from context_tui.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -76,7 +76,7 @@ def add_policy(to: argparse.ArgumentParser) -> None:
 
 def add_replay(options: argparse.ArgumentParser) -> None:
     """What holds along a recording: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
-    from context_tui.replay.walk import SUMMARY_DELAY
+    from context_tui.lab.replay.walk import SUMMARY_DELAY
 
     options.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
     options.add_argument(
@@ -149,7 +149,7 @@ def take_policy_files(paths: Sequence[Path]) -> list[str]:
         return []
     from context_tui.errors import PlanError
     from context_tui.policies.registry import POLICIES  # pydantic: only where a file is named
-    from context_tui.policy_files import read_policy
+    from context_tui.policies.toml import read_policy
 
     found = []
     for path in paths:
@@ -172,7 +172,7 @@ def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, di
 
     if name in POLICIES:
         return POLICIES[name], pairs(params)
-    from context_tui.config import read_config  # only for a name that is no policy's
+    from context_tui.app.config import read_config  # only for a name that is no policy's
 
     saved = read_config().settings.get(name)
     if saved is None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from context_tui.sanitize import sanitize_line, visible
+from context_tui.text.sanitize import sanitize_line, visible
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from context_tui.app.config import Saved, read_config
 from context_tui.cli.options import add_policy_file, named, parse, parser, take_policy_files, tokens
 from context_tui.cli.output import say, table, write_json
-from context_tui.config import Saved, read_config
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.native import Native, native

@@ -21,21 +21,21 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.errors import ExitCode
-from context_tui.lab import Lab, Settings, Study
+from context_tui.lab.price.advice import advice
+from context_tui.lab.price.model import PriceModel
+from context_tui.lab.price.priced import FiringPrice, Priced
+from context_tui.lab.price.words import after_a_change, against_none, figure, pays_after
+from context_tui.lab.regret.index import TIERS
+from context_tui.lab.replay.backtest import Backtested
+from context_tui.lab.replay.own import Back, backtests
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Firing
+from context_tui.lab.replay.words import LIMITS, label, never_words, what
+from context_tui.lab.study import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import params_for
-from context_tui.price.advice import advice
-from context_tui.price.model import PriceModel
-from context_tui.price.priced import FiringPrice, Priced
-from context_tui.price.words import after_a_change, against_none, figure, pays_after
-from context_tui.regret.index import TIERS
-from context_tui.replay.backtest import Backtested
-from context_tui.replay.own import Back, backtests
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Firing
-from context_tui.replay.words import LIMITS, label, never_words, what
-from context_tui.sanitize import visible
 from context_tui.session.session import Session
+from context_tui.text.sanitize import visible
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from context_tui.cli.options import named, one_of, parse, parser
 from context_tui.cli.output import counted, say, table, talk, write_json
-from context_tui.details import Details, cache_path
-from context_tui.discovery import (
+from context_tui.errors import ExitCode
+from context_tui.formats.registry import FORMATS
+from context_tui.library.cache import Details, cache_path
+from context_tui.library.discover import (
     HERE,
     Entry,
     Key,
@@ -22,11 +24,9 @@ from context_tui.discovery import (
     title_of,
     unfolded,
 )
-from context_tui.errors import ExitCode
-from context_tui.formats.registry import FORMATS
-from context_tui.looking import Look, Reader
-from context_tui.quantities import age, in_short, percent, size
-from context_tui.sanitize import visible
+from context_tui.library.summary import Look, Reader
+from context_tui.text.numbers import age, in_short, percent, size
+from context_tui.text.sanitize import visible
 
 SHOWN = 50
 """How many are listed where no number is given."""

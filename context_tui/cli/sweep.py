@@ -13,6 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from context_tui.app.config import read_tables
+from context_tui.batch.processes import Done, Place, Task, Work, on_cluster, on_processes, places
+from context_tui.batch.row_files import Journal, SweepFileError, can_write_parquet, write_csv, write_parquet
 from context_tui.cli.browse import add_looks
 from context_tui.cli.options import (
     add_policy_file,
@@ -27,20 +30,17 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.cli.replay import ItsParam, NextPolicy
-from context_tui.config import read_tables
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
+from context_tui.lab.price.words import after_a_change
+from context_tui.lab.replay.words import LIMITS
+from context_tui.lab.sweep.frontier import Standing
+from context_tui.lab.sweep.gate import Gate, behind, cases, gate_of
+from context_tui.lab.sweep.measure import How
+from context_tui.lab.sweep.results import Sweep, Unread, Whole, sweep_report
+from context_tui.lab.sweep.rows import Row
+from context_tui.lab.sweep.settings import Setting, grid, setting, together
 from context_tui.policies.parameters import assignments, params_for
-from context_tui.price.words import after_a_change
-from context_tui.replay.words import LIMITS
-from context_tui.sanitize import sanitize_line
-from context_tui.sweep.frontier import Standing
-from context_tui.sweep.gate import Gate, behind, cases, gate_of
-from context_tui.sweep.measure import How
-from context_tui.sweep.results import Sweep, Unread, Whole, sweep_report
-from context_tui.sweep.rows import Row
-from context_tui.sweep.settings import Setting, grid, setting, together
-from context_tui.sweep_files import Journal, SweepFileError, can_write_parquet, write_csv, write_parquet
-from context_tui.sweeping import Done, Place, Task, Work, on_cluster, on_processes, places
+from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -331,7 +331,7 @@ def _judge(gate: Gate, made: Sweep) -> int:
 
 def _on_screen(made: Sweep, found: Sequence[Place], given: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Show the sweep until it is left; returns the exit code of that."""
-    from context_tui.config import read_config
+    from context_tui.app.config import read_config
     from context_tui.tui.app import Swept
     from context_tui.tui.app import run as shown
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from context_tui.losses import losses_in
 from context_tui.session.bodies import body_text
 from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import losses_in
 
 Message = dict[str, Any]
 Block = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from context_tui.errors import Error
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 WHOLE = "all of it"

@@ -8,8 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Found, Lister, Scanner
-from context_tui.losses import Losses
 from context_tui.session.limits import short
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 P = ParamSpec("P")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from context_tui.app.plugins import Plugins
 from context_tui.errors import Error
 from context_tui.formats.base import Format
 from context_tui.formats.guarded import GuardedFormat
-from context_tui.plugins import Plugins
 
 
 def _wrong_with(name: str, form: Any) -> str:

@@ -11,11 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+from context_tui.app.plugins import Plugins
 from context_tui.compaction.changes import Change, Changes
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.errors import PlanError
-from context_tui.plugins import Plugins
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
@@ -157,7 +157,7 @@ def _wrong_with_plan(plan: Plan, name: str, context: Context) -> str:
 
 
 def _preset(name: str) -> Policy:
-    from context_tui.policy_files import preset  # the parts and TOML: for who asks for one
+    from context_tui.policies.toml import preset  # the parts and TOML: for who asks for one
 
     return preset(name)
 
@@ -167,7 +167,7 @@ def _made_of(loaded: Any) -> Any:
     made = loaded() if callable(loaded) else loaded
     if not isinstance(made, str | PathLike):
         return made
-    from context_tui.policy_files import policy_of, read_policy
+    from context_tui.policies.toml import policy_of, read_policy
 
     if isinstance(made, str) and "\n" in made:
         return policy_of(made, "its TOML")
@@ -176,7 +176,7 @@ def _made_of(loaded: Any) -> Any:
 
 def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
     """The policies of the folder beside the configuration file."""
-    from context_tui.config import config_path  # where the user's files are
+    from context_tui.app.config import config_path  # where the user's files are
 
     paths: list[Path] = []
     with suppress(OSError, RuntimeError):  # no home, or no way into the folder
@@ -186,7 +186,7 @@ def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
 
 
 def _read(path: Path) -> Policy:
-    from context_tui.policy_files import read_policy
+    from context_tui.policies.toml import read_policy
 
     return read_policy(path)
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
-from context_tui.sanitize import sanitize_line
 from context_tui.session.jsontext import loads
+from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:  # it knows the APIs, whose decoders make failures
     from context_tui.summarizer.endpoint import Endpoint

@@ -1,6 +1,6 @@
 """Where a summary is asked for: flag over environment over configuration file over default.
 
-Keys come from the environment only. In the configuration file (:mod:`context_tui.config`)::
+Keys come from the environment only. In the configuration file (:mod:`context_tui.app.config`)::
 
     [summarizer.anthropic]
     model = "claude-haiku-4-5"
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from context_tui.config import ConfigError, config_path, read_tables, table_in
+from context_tui.app.config import ConfigError, config_path, read_tables, table_in
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.apis import APIS, BEARER, Api
 from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key

@@ -3,7 +3,7 @@
 - *own*: the estimator of the policies (``bytes/4``), which needs no table: see :mod:`context_tui.tokens.estimators`;
 - *calibrated*: recorded tokens per kind of content, by the fit of the model in use at each message; typical factors
   where a model cannot be fitted;
-- *exact*: a tokenizer that is handed in (:mod:`context_tui.tokenizers` loads one).
+- *exact*: a tokenizer that is handed in (:mod:`context_tui.tokens.exact` loads one).
 
 A ruler other than the own one is a table, made once for a session: tokens of each block, rounded to the nearest
 integer. Everything else is sums of these, so that blocks add up to messages, and messages to categories and contexts.

@@ -24,12 +24,12 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.widgets import Static
 
-from context_tui.config import Config, ConfigError, save_theme
-from context_tui.last import NOTHING, Last, keep_last, read_last, state_path
-from context_tui.sanitize import visible
+from context_tui.app.config import Config, ConfigError, save_theme
+from context_tui.app.signals import ending, exit_code
+from context_tui.app.state import NOTHING, Last, keep_last, read_last, state_path
 from context_tui.session.session import Session, SessionInfo
-from context_tui.signals import ending, exit_code
-from context_tui.temporary import clean_up
+from context_tui.text.private_files import clean_up
+from context_tui.text.sanitize import visible
 from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.glyphs import PLAIN_KEYS
@@ -41,7 +41,7 @@ from context_tui.tui.themes import DARK, FEW_DARK, FEW_LIGHT, LIGHT, few_colours
 from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
-    from context_tui.sweep.results import Sweep
+    from context_tui.lab.sweep.results import Sweep
     from context_tui.tui.screens.inspector import InspectorScreen
     from context_tui.tui.screens.sweep.sessions import SessionsScreen
 
@@ -295,7 +295,7 @@ class ContextTuiApp(App[None]):
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.discovery import choosing
+        from context_tui.library.discover import choosing
         from context_tui.tui.screens.picker import PickerScreen
 
         found = choosing(infos)
@@ -309,8 +309,8 @@ class ContextTuiApp(App[None]):
 
     def action_sessions(self) -> None:
         """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
-        from context_tui.discovery import choosing
-        from context_tui.looking import look_at
+        from context_tui.library.discover import choosing
+        from context_tui.library.summary import look_at
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.screens.picker import PickerScreen
 
@@ -328,7 +328,7 @@ class ContextTuiApp(App[None]):
         self.push_screen(picker, self._other_picked)
 
     def _other_picked(self, answer: object) -> None:
-        from context_tui.discovery import key_of
+        from context_tui.library.discover import key_of
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.screens.picker import Left
 
@@ -373,8 +373,8 @@ class ContextTuiApp(App[None]):
 
     def on_inspector_screen_called(self, event: InspectorScreen.Called) -> None:
         """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
-        from context_tui.discovery import IN_FILE, Entry
-        from context_tui.looking import SUB_AGENT
+        from context_tui.library.discover import IN_FILE, Entry
+        from context_tui.library.summary import SUB_AGENT
         from context_tui.tui.screens.picker import PickerScreen
 
         if event.screen is not self.screen:  # something else was opened meanwhile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from context_tui.app.state import Last
 from context_tui.errors import PlanError
-from context_tui.last import Last
 from context_tui.policies.parameters import assignments, differences, pairs, params_for
 from context_tui.policies.registry import DEFAULT, POLICIES
 from context_tui.tui.view import View

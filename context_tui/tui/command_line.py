@@ -12,9 +12,9 @@ from context_tui.session.session import Session
 from context_tui.tui.view import View
 
 if TYPE_CHECKING:
-    from context_tui.lab import Settings
-    from context_tui.sweep.rows import Measure
-    from context_tui.sweep.settings import Setting
+    from context_tui.lab.study import Settings
+    from context_tui.lab.sweep.rows import Measure
+    from context_tui.lab.sweep.settings import Setting
 
 
 def command_line(view: View) -> str:

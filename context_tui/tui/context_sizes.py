@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from context_tui.quantities import percent
+from context_tui.text.numbers import percent
 from context_tui.tokens.breakdown import Breakdown, breakdown
 from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
 from context_tui.tokens.recorded import prompt_not_in_file

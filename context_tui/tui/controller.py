@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT
-from context_tui.quantities import percent
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.numbers import percent
 from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.applied import applied
 from context_tui.tui.choices import chosen_last

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
-from context_tui.sanitize import sanitize
 from context_tui.session.bodies import text_in
 from context_tui.session.facts import BlockFlag, Facts, Kind
 from context_tui.session.session import Session
+from context_tui.text.sanitize import sanitize
 from context_tui.tokens.rulers import Sizes
 from context_tui.tui import highlights
 from context_tui.tui.diffs import DiffLine, diff, edits_in, patch_in, patch_lines, written_in

@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from context_tui.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line
 
 
 def describe_image(block: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.rows import Rows
 
 if TYPE_CHECKING:
-    from context_tui.following import Growing
+    from context_tui.library.follow import Growing
 
 STEP = 0.01
 """Seconds of reading between two looks at whether it is still wanted."""
@@ -70,7 +70,7 @@ class Loading:
         """
         try:
             if self._growing is None:
-                from context_tui.following import Growing  # every format's reader: not before the first paint
+                from context_tui.library.follow import Growing  # every format's reader: not before the first paint
 
                 self._growing = Growing(self._info)
             self._read(self._growing, post, stopped, rest)
@@ -85,7 +85,7 @@ class Loading:
         Raises:
             OSError: there is no folder any more to look at.
         """
-        from context_tui.following import Watch
+        from context_tui.library.follow import Watch
 
         told, due = "", 0.0
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.last import NOTHING, Last
+from context_tui.app.state import NOTHING, Last
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from context_tui.sanitize import sanitize
+from context_tui.text.sanitize import sanitize
 from context_tui.tui.wrapping import wrapped
 
 GAP = " │ "

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
-from context_tui.discovery import ELSEWHERE, GROUPS, HERE, Entry, Key, project
-from context_tui.looking import Look
+from context_tui.library.discover import ELSEWHERE, GROUPS, HERE, Entry, Key, project
+from context_tui.library.summary import Look
 
 FEW = 5
 """Sessions below another up to which they are listed without being asked for."""

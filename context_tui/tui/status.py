@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from context_tui.policies.registry import POLICIES
-from context_tui.quantities import percent
-from context_tui.sanitize import visible
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
+from context_tui.text.numbers import percent
+from context_tui.text.sanitize import visible
 from context_tui.tokens.fit import Fit
 from context_tui.tokens.measured import measured
 from context_tui.tui.context_sizes import fit_text

@@ -13,9 +13,9 @@ from typing import Any
 
 from textual.cache import LRUCache
 
-from context_tui.sanitize import sanitize_line
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
+from context_tui.text.sanitize import sanitize_line
 
 PREVIEW = 300
 """Characters of a preview; more never fits on a line."""

@@ -14,10 +14,10 @@ from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
-from context_tui.quantities import percent
 from context_tui.session.context import Context, once
 from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
+from context_tui.text.numbers import percent
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import Sizes

@@ -19,7 +19,7 @@ from context_tui.errors import RulerError
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.session import Session
-from context_tui.tokenizers import exact
+from context_tui.tokens.exact import exact
 from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
 from context_tui.tui.computed import Computed, Fires, Sized, first_change
 from context_tui.tui.context_sizes import context_sizes_of

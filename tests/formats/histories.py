@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from context_tui.formats.base import Format, Scanner, scan
-from context_tui.losses import losses_in
 from context_tui.session.facts import Facts
+from context_tui.session.losses import losses_in
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import estimate

@@ -11,7 +11,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import UnreadableSession
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.agent_sdk import AgentSdkFormat
 from context_tui.formats.agent_sdk.shape import BESIDE
 from context_tui.formats.opening import open_session, sessions_in

@@ -8,7 +8,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import breakdown

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from context_tui import apply, from_messages, plan
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat

@@ -11,7 +11,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
 from context_tui.formats.codex.items import MISSING

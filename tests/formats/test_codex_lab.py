@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import context_tui as ct
-from context_tui.replay.recording import USUAL_SUMMARY, Recording
+from context_tui.lab.replay.recording import USUAL_SUMMARY, Recording
 from context_tui.session.facts import Compaction, MessageFlag
 from context_tui.session.spans import Spans
 

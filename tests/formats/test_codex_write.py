@@ -11,7 +11,7 @@ from hypothesis import given
 
 import context_tui as ct
 from context_tui.compaction.tool_pairing import problems
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.codex import CodexFormat, items
 from context_tui.formats.responses import ResponsesFormat
 from context_tui.session.facts import MessageFlag

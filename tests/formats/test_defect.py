@@ -10,7 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import UnreadableSession
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.defect import DefectFormat
 from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import MessageFlag, Usage

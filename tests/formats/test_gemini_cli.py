@@ -12,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import UnreadableSession
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.gemini_cli import GeminiCliFormat
 from context_tui.formats.opening import format_of
 from context_tui.session.facts import BlockFlag, MessageFlag

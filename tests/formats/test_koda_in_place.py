@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
+from context_tui.export.in_place import carry_out
 from context_tui.formats.opening import open_session
-from context_tui.in_place import carry_out
 from context_tui.policies.planning import plan
 from context_tui.session.markers import KODA_STUB
-from context_tui.temporary import leftovers
+from context_tui.text.private_files import leftovers
 from tests.formats.test_koda import SCHEMA, calls, insert, make, reply, tool, user
 from tests.test_koda_vectors import VECTORS, database_of
 

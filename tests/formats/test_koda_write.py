@@ -13,7 +13,7 @@ from hypothesis import given
 
 from context_tui.compaction.apply import apply
 from context_tui.errors import Error
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from context_tui.discovery import entries_of, title_of
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, scan
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.opencode import OpencodeFormat, shape
 from context_tui.formats.opencode.parts import said
 from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
+from context_tui.library.discover import entries_of, title_of
 from context_tui.session.facts import BlockFlag, MessageFlag, Role, Usage
 from context_tui.session.session import Session
 from context_tui.tui.picking import _parent as owner_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from context_tui.compaction.apply import apply
-from context_tui.exporting import export, suggested_path
+from context_tui.export.files import export, suggested_path
 from context_tui.formats.opencode import OpencodeFormat
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.exporting import export
+from context_tui.export.files import export
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.opening import format_of
 from context_tui.formats.pi import PiFormat

@@ -17,10 +17,10 @@ from context_tui.cli import plan as planning
 from context_tui.cli.apply import report_of as apply_report
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
-from context_tui.discovery import entries_of, title_of
-from context_tui.exporting import export, suggested_path, writable_formats
+from context_tui.export.files import export, suggested_path, writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.library.discover import entries_of, title_of
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
 from context_tui.policies.planning import plan_with
@@ -29,7 +29,7 @@ from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.triggers import firing_runs, first_firing
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
-from context_tui.summarizing import prepare
+from context_tui.summarizer.plan_summary import prepare
 from context_tui.tokens.estimators import context_tokens
 from context_tui.tokens.rulers import Ruler
 from context_tui.tui.document import Subject, pieces

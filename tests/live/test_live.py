@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from context_tui.policies import agent_sdk_compact, defect_compact
+from context_tui.summarizer.checks.summary_checks import check_summary
 from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.failures import CallFailed
+from context_tui.summarizer.plan_summary import request_of
 from context_tui.summarizer.reply import Event, Summary, Text
 from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.summary_checks import check_summary
-from context_tui.summarizing import request_of
 
 from .conftest import KEY, LiveServer, StartServer
 

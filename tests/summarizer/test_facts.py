@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from context_tui.summarizer.facts import LOOKED_AT, MOST, Fact, FactKind, Voice, facts_of, pieces_of
-from context_tui.summarizer.survival import Told
+from context_tui.summarizer.checks.facts import LOOKED_AT, MOST, Fact, FactKind, Voice, facts_of, pieces_of
+from context_tui.summarizer.checks.survival import Told
 
 Blocks = list[tuple[int, int, str, dict[str, Any], bool]]
 

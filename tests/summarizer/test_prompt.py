@@ -7,7 +7,7 @@ from typing import Any
 
 from context_tui.policies import agent_sdk_compact, defect_compact
 from context_tui.policies.agent_sdk_compact import transcript
-from context_tui.summarizing import request_of
+from context_tui.summarizer.plan_summary import request_of
 
 DEFECT_SECTIONS, SDK_SECTIONS = defect_compact.SECTIONS, agent_sdk_compact.SECTIONS
 

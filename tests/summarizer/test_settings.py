@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.config import config_path
+from context_tui.app.config import config_path
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import Endpoint, Key
 from context_tui.summarizer.settings import resolve

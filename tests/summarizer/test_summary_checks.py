@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.summarizer.checks.summary_checks import Check, check_summary
 from context_tui.summarizer.reply import Usage
-from context_tui.summarizer.summary_checks import Check, check_summary
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix src/auth.py and /srv/app/config/prod.yaml, see https://x.test/a/b/c.html. " * 20},

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_tui.summarizer.facts import Fact, FactKind, facts_of, pieces_of
-from context_tui.summarizer.survival import Told
+from context_tui.summarizer.checks.facts import Fact, FactKind, facts_of, pieces_of
+from context_tui.summarizer.checks.survival import Told
 
 HISTORY: list[dict[str, Any]] = [
     {"type": "text", "text": "Never change the wire format of the exporter. You must run the linter before a commit."},

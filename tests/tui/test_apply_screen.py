@@ -18,8 +18,8 @@ from textual.widgets import Input, Static, TextArea
 from context_tui.compaction.next_request import size_now
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.summarizer.summary_checks import Check
-from context_tui.summarizing import choose
+from context_tui.summarizer.checks.summary_checks import Check
+from context_tui.summarizer.plan_summary import choose
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply import screen as module

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from context_tui.app.config import Saved, read_config
 from context_tui.cli import main
 from context_tui.cli.options import policy_and_params
-from context_tui.config import Saved, read_config
 from context_tui.formats import opening
 from context_tui.formats.opening import open_session
 from context_tui.policies.parameters import differences, params_for

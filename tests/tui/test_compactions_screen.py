@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from context_tui.compaction.recorded import by_category, recorded_compactions
-from context_tui.regret.index import index_of
-from context_tui.regret.returns import returns
+from context_tui.lab.regret.index import index_of
+from context_tui.lab.regret.returns import returns
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session

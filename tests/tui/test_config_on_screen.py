@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from context_tui.config import Config, Saved, read_config
+from context_tui.app.config import Config, Saved, read_config
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.dialogs import InputPrompt
 from context_tui.tui.screens.inspector import InspectorScreen

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui import summarizing
-from context_tui.discovery import HERE, Entry
+from context_tui.library.discover import HERE, Entry
 from context_tui.session.session import SessionInfo
+from context_tui.summarizer import plan_summary
 from context_tui.tui.screens import calibration
 from context_tui.tui.screens import export as exporting
 from context_tui.tui.screens.apply import ApplyScreen
@@ -81,7 +81,7 @@ async def test_a_defect_in_writing_a_summary_leaves_the_session_and_can_be_tried
     async with app.run_test(size=(100, 30)) as pilot:
         await is_told(app, pilot, "Could not write the summary")
         assert app.first.phase is Phase.FAILED
-        monkeypatch.setattr(applying, "write", summarizing.write)
+        monkeypatch.setattr(applying, "write", plan_summary.write)
         await pilot.press("r")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
 

@@ -14,9 +14,9 @@ from textual.app import App
 from textual.widgets import Input, Static
 
 import context_tui as ct
-from context_tui.exporting import ExportResult
+from context_tui.export.files import ExportResult
 from context_tui.session.session import Session
-from context_tui.temporary import private_folder
+from context_tui.text.private_files import private_folder
 from context_tui.tui.screens import export as export_screen
 from context_tui.tui.screens.export import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until

@@ -15,8 +15,8 @@ from textual.widgets import Static
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance
-from context_tui.quantities import percent
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.numbers import percent
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.status import notice
 from context_tui.tui.view import Location

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from context_tui.sanitize import sanitize
+from context_tui.text.sanitize import sanitize
 from context_tui.tui.markdown import LONGEST_SECTION, MARKS, rendered, sections
 from context_tui.tui.parts import Part, Span, lines_of, safe
 

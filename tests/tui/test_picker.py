@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from textual import events
 from textual.widgets import Label
 
-from context_tui.discovery import ELSEWHERE, HERE, SAMPLES, Entry
 from context_tui.formats.registry import FORMATS
-from context_tui.quantities import age, size
+from context_tui.library.discover import ELSEWHERE, HERE, SAMPLES, Entry
 from context_tui.session.session import SessionInfo
+from context_tui.text.numbers import age, size
 from context_tui.tui.picking import Item, Listing
 from context_tui.tui.screens.picker import Left, PickerScreen
 from context_tui.tui.screens.picker_list import Columns, PickerList, shorten

@@ -9,8 +9,8 @@ from threading import Event
 
 import pytest
 
-from context_tui.discovery import ELSEWHERE, HERE, Entry, unfolded
-from context_tui.looking import SUB_AGENT, Look, Reader
+from context_tui.library.discover import ELSEWHERE, HERE, Entry, unfolded
+from context_tui.library.summary import SUB_AGENT, Look, Reader
 from context_tui.session.session import SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.picking import Listing, Order

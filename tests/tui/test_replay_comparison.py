@@ -12,10 +12,10 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError
-from context_tui.lab import Lab, Settings
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.walk import replay
+from context_tui.lab.study import Lab, Settings
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.recording import Recording
-from context_tui.replay.walk import replay
 from context_tui.session.facts import Drop
 from context_tui.session.session import Session
 from context_tui.tui.command_line import replay_line

@@ -10,8 +10,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.lab import Settings
-from context_tui.replay.recording import Recording
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.study import Settings
 from context_tui.tui.command_line import replay_line
 from context_tui.tui.screens.replay import options
 from context_tui.tui.screens.replay.comparison import Comparison

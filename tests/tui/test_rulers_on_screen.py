@@ -173,9 +173,9 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from context_tui import tokenizers
+    from context_tui.tokens import exact
 
-    tokenizers._counter.cache_clear()
+    exact._counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
@@ -183,7 +183,7 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
         await pilot.press("R", "R")
         await settled(pilot)
         said = [str(each.message) for each in running._notifications]
-        assert any(tokenizers.INSTALL in each for each in said), said
+        assert any(exact.INSTALL in each for each in said), said
         assert inspector(running).view.ruler is Ruler.OWN
 
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
+from context_tui.lab.sweep.frontier import Point, standing
+from context_tui.lab.sweep.measure import How, measured
+from context_tui.lab.sweep.results import Sweep, sweep
+from context_tui.lab.sweep.rows import Cost, Lost, Row, row_report
+from context_tui.lab.sweep.settings import Setting, grid, setting
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.native import Native
 from context_tui.policies.parameters import parameters_in, params_for, value_of
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
-from context_tui.sweep.frontier import Point, standing
-from context_tui.sweep.measure import How, measured
-from context_tui.sweep.results import Sweep, sweep
-from context_tui.sweep.rows import Cost, Lost, Row, row_report
-from context_tui.sweep.settings import Setting, grid, setting
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.sweep import params_with, table, telling
 from context_tui.tui.screens.sweep.board import Board, Known, board_of

@@ -13,13 +13,13 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 import context_tui as ct
+from context_tui.batch.processes import Task, Work, on_processes, places
 from context_tui.cli import main
+from context_tui.lab.sweep.measure import How, rows_of
+from context_tui.lab.sweep.results import Sweep
+from context_tui.lab.sweep.rows import Row, row_report
+from context_tui.lab.sweep.settings import Setting, grid
 from context_tui.session.session import Session, SessionInfo
-from context_tui.sweep.measure import How, rows_of
-from context_tui.sweep.results import Sweep
-from context_tui.sweep.rows import Row, row_report
-from context_tui.sweep.settings import Setting, grid
-from context_tui.sweeping import Task, Work, on_processes, places
 from context_tui.tui.app import ContextTuiApp, Swept
 from context_tui.tui.controller import Controller
 from context_tui.tui.options import Options

@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 import context_tui as ct
-from context_tui.lab import Study
-from context_tui.regret.index import TIERS
+from context_tui.lab.regret.index import TIERS
+from context_tui.lab.study import Study
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.inspector import InspectorScreen

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from context_tui.discovery import HERE, IN_FOLDER, SAMPLES
 from context_tui.formats.opening import choose
+from context_tui.library.discover import HERE, IN_FOLDER, SAMPLES
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.dialogs import ChoicePrompt
 from context_tui.tui.screens.inspector import InspectorScreen

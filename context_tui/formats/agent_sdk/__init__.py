@@ -15,9 +15,9 @@ from context_tui.formats.base import WHOLE, Claim, Format, Scanner
 from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.losses import Losses
 from context_tui.session.facts import Role
 from context_tui.session.limits import short
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["AgentSdkFormat"]

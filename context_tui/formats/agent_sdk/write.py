@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.writing import LOOKS_TYPED, json_line
-from context_tui.losses import Losses
 from context_tui.session.derived import recorded_models, recorded_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.losses import Losses
 from context_tui.session.markers import begins_summary
 from context_tui.session.session import Session
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.writing import tell_injected, write_json
-from context_tui.losses import Losses
 from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
 Block = dict[str, Any]

@@ -14,7 +14,7 @@ from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.claude_code.siblings import AgentFiles, called_session, list_sessions
 from context_tui.formats.claude_code.write import write
 from context_tui.formats.kit.branches import branch_of
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 _OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}

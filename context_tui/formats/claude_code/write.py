@@ -17,12 +17,12 @@ from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED, write_lines
-from context_tui.losses import Losses
 from context_tui.session.bodies import with_texts
 from context_tui.session.derived import Origin, origin_of, recorded_models, recorded_usage
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role, Usage
 from context_tui.session.jsontext import loads, nested_deeper
 from context_tui.session.limits import MAX_DEPTH
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
 VERSION = "2.1.219"

@@ -19,7 +19,7 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, copy_docum
 from context_tui.formats.kit.documents import Run, read_runs, value_of
 from context_tui.formats.kit.heads import first_values, values_at
 from context_tui.formats.kit.values import as_blocks, text_in, title_of
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ClineFormat"]

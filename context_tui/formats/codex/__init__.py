@@ -16,7 +16,7 @@ from context_tui.formats.kit.branches import branch_of
 from context_tui.formats.kit.heads import first_values
 from context_tui.formats.kit.items_writing import refused
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["CodexFormat"]

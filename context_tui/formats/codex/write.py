@@ -20,9 +20,9 @@ from context_tui.formats.kit.items_writing import ItemWriter, Written
 from context_tui.formats.kit.line_scanner import LinesContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import write_lines
-from context_tui.losses import Losses
 from context_tui.session.derived import recorded_models, recorded_usage, recording_of
 from context_tui.session.facts import Kind, MessageFlag, RecordKind, Role
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from context_tui.session.sizes import tokens_of_bytes
 

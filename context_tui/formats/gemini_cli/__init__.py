@@ -31,7 +31,7 @@ from context_tui.formats.kit.line_scanner import (
     parse_object,
 )
 from context_tui.formats.kit.values import as_id, text_in, title_of
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["GeminiCliFormat"]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.kit.arguments import RAW, arguments_of
 from context_tui.formats.kit.items import COMPACTIONS, HOSTED, Block, Item, item_part
-from context_tui.losses import Losses
 from context_tui.session.bodies import is_block_list, with_texts
 from context_tui.session.derived import Origin, origin_of
 from context_tui.session.facts import BlockFlag, Role
 from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
 Read = Callable[[Origin], list[Item] | None]

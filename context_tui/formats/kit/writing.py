@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from context_tui.formats.kit.values import as_id
-from context_tui.losses import Losses
 from context_tui.session.bodies import body_text, is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.limits import LATEST_MS
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
 

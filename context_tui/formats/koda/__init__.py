@@ -18,7 +18,7 @@ from context_tui.formats.koda.in_place import clear_rows
 from context_tui.formats.koda.shape import KodaShape
 from context_tui.formats.koda.tables import copy_rows
 from context_tui.formats.koda.write import write_database
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["KodaFormat"]

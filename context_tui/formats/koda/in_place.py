@@ -20,7 +20,7 @@ from context_tui.formats.koda.shape import KodaShape
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
-from context_tui.temporary import moved_beside, private_folder
+from context_tui.text.private_files import moved_beside, private_folder
 
 BATCH = 100
 """Rows that one statement clears."""

@@ -10,7 +10,7 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, copy_docum
 from context_tui.formats.kit.documents import Run, preview
 from context_tui.formats.openai.shape import OpenAIShape, reply_in
 from context_tui.formats.openai.write import refused, write_request
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["OpenAIFormat"]

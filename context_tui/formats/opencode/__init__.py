@@ -22,7 +22,7 @@ from context_tui.formats.opencode.places import files_in, kept, session_files
 from context_tui.formats.opencode.shape import OpencodeShape, parsed
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, session_in
 from context_tui.formats.opencode.write import write_export
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["OpencodeFormat"]

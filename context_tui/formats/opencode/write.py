@@ -14,9 +14,9 @@ from typing import Any
 from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.writing import body_as_text, write_json
 from context_tui.formats.opencode.parts import ASKED
-from context_tui.losses import Losses
 from context_tui.session.derived import recorded_models, recorded_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
 Block = dict[str, Any]

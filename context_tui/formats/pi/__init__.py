@@ -15,7 +15,7 @@ from context_tui.formats.kit.values import as_blocks, text_in, title_of
 from context_tui.formats.pi import places
 from context_tui.formats.pi.shape import PiShape
 from context_tui.formats.pi.write import resume_command, write_session
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["PiFormat"]

@@ -13,10 +13,10 @@ from typing import Any
 
 from context_tui.formats.kit.heads import head_values
 from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
-from context_tui.losses import Losses
 from context_tui.session.bodies import is_block_list
 from context_tui.session.derived import recorded_models, recorded_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]

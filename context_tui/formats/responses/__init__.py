@@ -12,7 +12,7 @@ from context_tui.formats.kit.items import is_item
 from context_tui.formats.kit.items_writing import refused
 from context_tui.formats.responses.shape import LISTS, ResponsesShape
 from context_tui.formats.responses.write import write_request
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ResponsesFormat"]

@@ -14,9 +14,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 from textual.worker import Worker
 
-from context_tui.sanitize import visible
 from context_tui.session.fitting import PRIOR, Factors
 from context_tui.session.session import Session
+from context_tui.text.sanitize import visible
 from context_tui.tokens.calibration import Calibration, Errors
 from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes
 from context_tui.tui.controller import Controller, Refused

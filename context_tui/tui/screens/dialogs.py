@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-from context_tui.config import checked_name
+from context_tui.app.config import checked_name
 from context_tui.errors import Error
 from context_tui.policies.scales import parse
-from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.window import Window
+from context_tui.text.sanitize import sanitize_line, visible
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.gauge import window_size
 

@@ -18,7 +18,7 @@ from textual.widgets import Input, Label, Static
 from textual.worker import Worker
 
 from context_tui.errors import Error
-from context_tui.exporting import (
+from context_tui.export.files import (
     ExportResult,
     OutputExists,
     about_format,
@@ -28,9 +28,9 @@ from context_tui.exporting import (
     suggested_path,
     try_export,
 )
-from context_tui.sanitize import sanitize_line, visible
 from context_tui.session.session import Session
-from context_tui.temporary import leftovers, remove
+from context_tui.text.private_files import leftovers, remove
+from context_tui.text.sanitize import sanitize_line, visible
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
 from context_tui.tui.threads import defect, run_in_thread

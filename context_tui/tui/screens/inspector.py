@@ -21,14 +21,14 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 from textual.worker import Worker
 
-from context_tui.config import ConfigError, Saved, save_settings
+from context_tui.app.config import ConfigError, Saved, save_settings
+from context_tui.app.state import Last
 from context_tui.errors import Error
-from context_tui.last import Last
-from context_tui.looking import called_by
+from context_tui.library.summary import called_by
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
-from context_tui.sanitize import visible
 from context_tui.session.session import Session, SessionInfo
+from context_tui.text.sanitize import visible
 from context_tui.tui import status
 from context_tui.tui.choices import to_keep, told
 from context_tui.tui.context_events import about

@@ -18,12 +18,12 @@ from textual.timer import Timer
 from textual.widgets import Label
 from textual.worker import Worker
 
-from context_tui.details import Details, cache_path
-from context_tui.discovery import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
 from context_tui.errors import Error, SeveralSessions
-from context_tui.looking import BESIDE, Look, Reader
-from context_tui.sanitize import sanitize_line, visible
+from context_tui.library.cache import Details, cache_path
+from context_tui.library.discover import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
+from context_tui.library.summary import BESIDE, Look, Reader
 from context_tui.session.session import SessionInfo
+from context_tui.text.sanitize import sanitize_line, visible
 from context_tui.tui.picking import Item, Listing, Order
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, defect, start_work

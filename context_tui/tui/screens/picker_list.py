@@ -21,11 +21,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from context_tui.discovery import Entry
-from context_tui.discovery import Key as SessionKey
-from context_tui.looking import Look
-from context_tui.quantities import age, in_short, percent, size
-from context_tui.sanitize import sanitize_line, visible
+from context_tui.library.discover import Entry
+from context_tui.library.discover import Key as SessionKey
+from context_tui.library.summary import Look
+from context_tui.text.numbers import age, in_short, percent, size
+from context_tui.text.sanitize import sanitize_line, visible
 from context_tui.tui.cells import MORE, clip
 from context_tui.tui.picking import Item, Listing, Order
 

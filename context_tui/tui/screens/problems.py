@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.sanitize import visible
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
+from context_tui.text.sanitize import visible
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.parts import Part
 from context_tui.tui.widgets.footer import KeyFooter

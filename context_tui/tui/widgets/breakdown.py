@@ -17,9 +17,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from context_tui.quantities import percent
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
+from context_tui.text.numbers import percent
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import EVERYTHING, part_filter

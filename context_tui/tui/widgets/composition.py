@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from context_tui.quantities import in_short
+from context_tui.text.numbers import in_short
 from context_tui.tui.widgets.draw import BAD, GOOD, HUE, MUTED, WARN, Run, cells
 
 

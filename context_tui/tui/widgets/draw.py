@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
-from context_tui.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.glyphs import ASCII
 
 Run = tuple[str, str]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from context_tui.quantities import in_short, percent
 from context_tui.session.window import Window
+from context_tui.text.numbers import in_short, percent
 from context_tui.tokens.believed import Believed
 from context_tui.tui.widgets.canvas import Canvas, split
 from context_tui.tui.widgets.composition import FREE, Share

@@ -12,11 +12,11 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.next_request import size_now
-from context_tui.quantities import percent
-from context_tui.sanitize import visible
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
+from context_tui.text.numbers import percent
+from context_tui.text.sanitize import visible
 from context_tui.tokens.recorded import last_request
 from context_tui.tokens.rulers import Ruler, Sizes
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text

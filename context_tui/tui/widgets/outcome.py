@@ -16,8 +16,8 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
-from context_tui.quantities import in_short, percent
 from context_tui.session.facts import Kind
+from context_tui.text.numbers import in_short, percent
 from context_tui.tokens.measured import measured
 from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import sign, signed

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.quantities import percent
+from context_tui.text.numbers import percent
 from context_tui.tui.cells import clip, fit
 from context_tui.tui.marks import GLYPHS, Mark
 from context_tui.tui.text import plural

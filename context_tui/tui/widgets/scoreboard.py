@@ -16,7 +16,7 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.quantities import in_short
+from context_tui.text.numbers import in_short
 from context_tui.tokens.rulers import Sizes
 from context_tui.tui.numbers import sign
 from context_tui.tui.widgets.draw import (

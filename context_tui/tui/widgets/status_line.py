@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from context_tui.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line
 
 
 class StatusLine(Static):

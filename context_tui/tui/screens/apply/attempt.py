@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from context_tui.errors import SummarizerError
+from context_tui.summarizer.plan_summary import EXTRACT, Summarizer
 from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
-from context_tui.summarizing import EXTRACT, Summarizer
 from context_tui.tui.drafts import Draft, Drafts, Ending
 from context_tui.tui.screens.apply import texts
 

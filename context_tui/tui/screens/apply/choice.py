@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
-from context_tui.summarizing import KINDS, Summarizer, choose
+from context_tui.summarizer.plan_summary import KINDS, Summarizer, choose
 
 
 class SummarizerChoice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from context_tui.summarizing import KINDS
+from context_tui.summarizer.plan_summary import KINDS
 
 
 def _key(key: str, action: str, description: str, name: str, tooltip: str, *, footer: bool = True) -> Binding:

@@ -19,11 +19,11 @@ from textual.worker import Worker
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
-from context_tui.sanitize import sanitize, sanitize_line
 from context_tui.session.session import Session
+from context_tui.summarizer.checks.summary_checks import Check
+from context_tui.summarizer.plan_summary import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
 from context_tui.summarizer.reply import Event, Note
-from context_tui.summarizer.summary_checks import Check
-from context_tui.summarizing import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
+from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tui.drafts import Draft, Drafts, draft_to_begin_with, plan_key
 from context_tui.tui.parts import Part
 from context_tui.tui.screens.apply import texts

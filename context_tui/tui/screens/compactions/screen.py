@@ -17,10 +17,10 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from context_tui.compaction.recorded import RecordedCompaction, recorded_compactions
-from context_tui.regret.index import index_of
-from context_tui.regret.returns import Return, returns
-from context_tui.sanitize import visible
+from context_tui.lab.regret.index import index_of
+from context_tui.lab.regret.returns import Return, returns
 from context_tui.session.session import Session
+from context_tui.text.sanitize import visible
 from context_tui.tui.controller import Controller
 from context_tui.tui.parts import Part, side_by_side
 from context_tui.tui.screens.compactions import sides as told

@@ -14,14 +14,14 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab import Settings
+from context_tui.lab.replay.own import Back
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Firing, Recorded, Replay
+from context_tui.lab.replay.words import policy_label
+from context_tui.lab.study import Settings
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.own import Back
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Firing, Recorded, Replay
-from context_tui.replay.words import policy_label
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.tui.context_events import ContextEvent, context_events_in

@@ -11,11 +11,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from context_tui.errors import PlanError
+from context_tui.lab.replay.words import policy_label
 from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.registry import POLICIES
-from context_tui.replay.words import policy_label
-from context_tui.sanitize import visible
 from context_tui.session.window import Window
+from context_tui.text.sanitize import visible
 from context_tui.tui.parts import Part
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.replay.comparison import Lane

@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.lab import Study
-from context_tui.price.advice import advice
-from context_tui.price.words import after_a_change, against_none, firing_words, told
-from context_tui.replay.words import LIMITS, what
+from context_tui.lab.price.advice import advice
+from context_tui.lab.price.words import after_a_change, against_none, firing_words, told
+from context_tui.lab.replay.words import LIMITS, what
+from context_tui.lab.study import Study
 from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import signed
 from context_tui.tui.parts import Part

@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
-from context_tui.lab import Settings, Study
+from context_tui.lab.price.priced import price
+from context_tui.lab.price.recorded import Recorded as RecordedCalls
+from context_tui.lab.price.recorded import recorded_calls
+from context_tui.lab.regret.bound import bound
+from context_tui.lab.regret.cases import regret
+from context_tui.lab.regret.index import Uses, index_of
+from context_tui.lab.replay.own import Back, backtests
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Replay, Totals
+from context_tui.lab.replay.walk import replay_with
+from context_tui.lab.study import Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.price.priced import price
-from context_tui.price.recorded import Recorded as RecordedCalls
-from context_tui.price.recorded import recorded_calls
-from context_tui.regret.bound import bound
-from context_tui.regret.cases import regret
-from context_tui.regret.index import Uses, index_of
-from context_tui.replay.own import Back, backtests
-from context_tui.replay.recording import Recording
-from context_tui.replay.result import Replay, Totals
-from context_tui.replay.walk import replay_with
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from context_tui.lab import Settings
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.study import Settings
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import scale_of
-from context_tui.replay.recording import Recording
 
 OWNER = "every replay here"
 """The heading of these settings; no policy can have such a name."""

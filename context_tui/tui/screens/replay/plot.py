@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from context_tui.quantities import in_short
+from context_tui.text.numbers import in_short
 from context_tui.tui.widgets.canvas import Canvas, eighths
 from context_tui.tui.widgets.draw import BAD, BOLD, MUTED, WARN, Run
 

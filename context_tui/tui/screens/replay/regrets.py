@@ -17,8 +17,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
-from context_tui.lab import Study
-from context_tui.sanitize import visible
+from context_tui.lab.study import Study
+from context_tui.text.sanitize import visible
 from context_tui.tui.controller import Controller
 from context_tui.tui.document import Subject
 from context_tui.tui.marks import NO_MARK

@@ -21,11 +21,11 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from context_tui.errors import PlanError
+from context_tui.lab.replay.recording import Recording
 from context_tui.policies.parameters import parameters_in, value_of
 from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.quantities import percent
-from context_tui.replay.recording import Recording
-from context_tui.sanitize import visible
+from context_tui.text.numbers import percent
+from context_tui.text.sanitize import visible
 from context_tui.tui.command_line import replay_line
 from context_tui.tui.controller import Controller
 from context_tui.tui.saving import saved

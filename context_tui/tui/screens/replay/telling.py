@@ -10,14 +10,14 @@ from math import ceil
 from pathlib import PurePath
 from typing import NamedTuple
 
-from context_tui.lab import Study
-from context_tui.price.priced import FiringPrice, Priced
-from context_tui.price.words import told
-from context_tui.quantities import in_short, percent
-from context_tui.replay.result import Firing
-from context_tui.replay.words import LIMITS, never_words, what
-from context_tui.sanitize import visible
+from context_tui.lab.price.priced import FiringPrice, Priced
+from context_tui.lab.price.words import told
+from context_tui.lab.replay.result import Firing
+from context_tui.lab.replay.words import LIMITS, never_words, what
+from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts, Kind
+from context_tui.text.numbers import in_short, percent
+from context_tui.text.sanitize import visible
 from context_tui.tokens.estimators import message_tokens
 from context_tui.tui.context_events import is_compaction, labels
 from context_tui.tui.numbers import signed

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from context_tui.lab import Study
-from context_tui.quantities import percent
-from context_tui.regret.calls import command_of
-from context_tui.regret.cases import Case
-from context_tui.regret.tools import PATHS
-from context_tui.replay.result import NEVER, Firing
+from context_tui.lab.regret.calls import command_of
+from context_tui.lab.regret.cases import Case
+from context_tui.lab.regret.tools import PATHS
+from context_tui.lab.replay.result import NEVER, Firing
+from context_tui.lab.study import Study
 from context_tui.session.facts import Kind
+from context_tui.text.numbers import percent
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.finding import find
 from context_tui.tui.search import searchable

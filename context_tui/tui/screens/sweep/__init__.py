@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from context_tui.sweep.results import Sweep
-    from context_tui.sweep.settings import Setting
+    from context_tui.lab.sweep.results import Sweep
+    from context_tui.lab.sweep.settings import Setting
     from context_tui.tui.controller import Controller
     from context_tui.tui.options import Options
     from context_tui.tui.screens.replay.comparison import Comparison

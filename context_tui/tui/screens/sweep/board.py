@@ -12,16 +12,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab.sweep.frontier import Point, Standing
+from context_tui.lab.sweep.measure import How, Measured
+from context_tui.lab.sweep.results import Sweep, Whole
+from context_tui.lab.sweep.rows import Row
+from context_tui.lab.sweep.settings import Setting, setting
 from context_tui.policies.parameters import assignments, parameters_in
 from context_tui.policies.registry import POLICIES
-from context_tui.sanitize import sanitize_line
 from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED, Window
-from context_tui.sweep.frontier import Point, Standing
-from context_tui.sweep.measure import How, Measured
-from context_tui.sweep.results import Sweep, Whole
-from context_tui.sweep.rows import Row
-from context_tui.sweep.settings import Setting, setting
+from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.sweep.grids import Part, parts_of, proposal, settings_of
 

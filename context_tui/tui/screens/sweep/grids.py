@@ -12,11 +12,11 @@ from math import prod
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
+from context_tui.lab.sweep.settings import MOST_SETTINGS, Setting, grid, setting, together, values_of
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import Parameter, assignments, params_for, value_of
 from context_tui.policies.registry import policy_named
 from context_tui.policies.scales import Number, Scale, scale_of
-from context_tui.sweep.settings import MOST_SETTINGS, Setting, grid, setting, together, values_of
 
 PROPOSED, FEWEST = 240, 36
 """Settings that are proposed at most for a short session, and for a long one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from context_tui.replay.words import LIMITS
+from context_tui.lab.replay.words import LIMITS
 
 NOTES = (
     " ".join(LIMITS),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from context_tui.quantities import in_short
-from context_tui.sweep.frontier import Point
+from context_tui.lab.sweep.frontier import Point
+from context_tui.text.numbers import in_short
 from context_tui.tui.screens.sweep.table import BEATEN, BEST, CURRENT, HERE
 from context_tui.tui.widgets.canvas import Canvas
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run

@@ -19,11 +19,11 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from context_tui.errors import PlanError
-from context_tui.sanitize import visible
-from context_tui.sweep.measure import Measured, rows_of
-from context_tui.sweep.results import Sweep
-from context_tui.sweep.rows import Row
-from context_tui.sweep.settings import Setting
+from context_tui.lab.sweep.measure import Measured, rows_of
+from context_tui.lab.sweep.results import Sweep
+from context_tui.lab.sweep.rows import Row
+from context_tui.lab.sweep.settings import Setting
+from context_tui.text.sanitize import visible
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.replay.telling import limits

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from context_tui.sweep.results import Whole, whole
-from context_tui.sweep.rows import Row
-from context_tui.sweep.settings import Setting
+from context_tui.lab.sweep.results import Whole, whole
+from context_tui.lab.sweep.rows import Row
+from context_tui.lab.sweep.settings import Setting
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep.board import ORDERS, Board
 from context_tui.tui.screens.sweep.drawn import ListView

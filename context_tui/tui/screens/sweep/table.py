@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from context_tui.quantities import in_short
-from context_tui.sweep.results import Whole
+from context_tui.lab.sweep.results import Whole
+from context_tui.text.numbers import in_short
 from context_tui.tui.screens.sweep.board import Board, extra_cost, regret_of, value_text
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, on, pad, safe, short
 

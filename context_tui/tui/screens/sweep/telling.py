@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from context_tui.lab.sweep.results import Whole
+from context_tui.lab.sweep.settings import Setting
 from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.parameters import differences
 from context_tui.policies.registry import POLICIES
-from context_tui.sanitize import visible
-from context_tui.sweep.results import Whole
-from context_tui.sweep.settings import Setting
+from context_tui.text.sanitize import visible
 from context_tui.tui.screens.sweep.board import GRID, Board, extra_cost, regret_of, value_text
 from context_tui.tui.screens.sweep.table import (
     BEATEN,

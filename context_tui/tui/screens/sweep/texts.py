@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.replay.words import LIMITS
+from context_tui.lab.replay.words import LIMITS
 from context_tui.tui.parts import Part
 from context_tui.tui.screens.sweep.board import Board
 from context_tui.tui.screens.sweep.table import BEST, CURRENT, columns_of

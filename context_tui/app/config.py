@@ -1,0 +1,200 @@
+"""The configuration file: what a user sets once.
+
+It is TOML: ``$CONTEXT_TUI_CONFIG``, else ``config.toml`` in the folder that the system has for it (on Linux
+``~/.config/context-tui``)::
+
+    theme = "context-light"
+
+    [keys]                  # by the names that the README lists
+    apply = "A"
+
+    [settings.frugal]       # loaded by -P frugal
+    policy = "defect-microcompact"
+    params = ["keep_recent_turns=1"]
+
+Where a summary is asked for stands in ``[summarizer]``: see :mod:`context_tui.summarizer.settings`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from context_tui.errors import Error
+from context_tui.text.private_files import private_folder
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+
+
+class ConfigError(Error):
+    """The configuration file cannot be read or written, or says what is not understood."""
+
+
+class Saved(NamedTuple):
+    """Settings that were saved under a name: of which policy, and its ``KEY=VALUE`` texts."""
+
+    policy: str
+    params: tuple[str, ...]
+
+
+class Config(NamedTuple):
+    """What the file says: the theme, keys by the name of what they do, and saved settings by their names."""
+
+    theme: str | None = None
+    keys: Mapping[str, str] = {}
+    settings: Mapping[str, Saved] = {}
+
+
+def config_path(environ: Mapping[str, str] | None = None) -> Path:
+    """The file's place: the one that is named, else the one that this system has for the program."""
+    if named := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
+        return Path(named)
+    from platformdirs import user_config_path  # not where a file is named
+
+    return user_config_path("context-tui", appauthor=False) / "config.toml"
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """What stands in the file, unchecked; nothing where there is none.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    import tomllib  # most have no such file
+
+    try:
+        return tomllib.loads(text.decode())
+    except (UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML ({error}); fix it") from None
+
+
+def read_config(path: Path | None = None) -> Config:
+    """The theme, the keys and the saved settings of the file.
+
+    Raises:
+        ConfigError: it cannot be read, or one of them is not what it has to be.
+    """
+    path = path or config_path()
+    tables = read_tables(path)
+    theme = tables.get("theme")
+    if theme is not None and not isinstance(theme, str):
+        raise ConfigError(f'{path}: theme must be a name; write theme = "context-light"')
+    keys = table_in(path, "keys", tables.get("keys", {}))
+    for name, value in keys.items():
+        if not isinstance(value, str) or not value.strip():
+            raise ConfigError(f'{path}: keys.{name} must be keys with commas between them; write {name} = "ctrl+x"')
+    saved = table_in(path, "settings", tables.get("settings", {}))
+    return Config(theme, keys, {name: _saved(path, name, value) for name, value in saved.items()})
+
+
+def _saved(path: Path, name: str, value: object) -> Saved:
+    table = table_in(path, f"settings.{name}", value)
+    policy, params = table.get("policy"), table.get("params", [])
+    if not isinstance(policy, str):
+        raise ConfigError(f'{path}: settings.{name} names no policy; write policy = "defect-microcompact"')
+    if not isinstance(params, list) or not all(isinstance(each, str) for each in params):
+        raise ConfigError(f'{path}: settings.{name}.params must be a list; write params = ["KEY=VALUE"]')
+    return Saved(policy, tuple(params))
+
+
+def table_in(path: Path, name: str, value: object) -> dict[str, Any]:
+    """A value of the file that has to be a table.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
+    return value
+
+
+def checked_name(name: str, taken: Sequence[str]) -> str:
+    """A name for settings that can be given to ``-P`` beside those that are *taken*.
+
+    Raises:
+        ConfigError: it is one of them, or no such name.
+    """
+    name = name.strip()
+    if not _NAME.fullmatch(name):
+        raise ConfigError("a name has 1 to 40 letters, digits, points, dashes or underscores")
+    if name in taken:
+        raise ConfigError(f"{name} is a policy; give another name")
+    return name
+
+
+def save_settings(name: str, saved: Saved, path: Path | None = None) -> Path:
+    """Keep settings under a name, in place of what had it; the rest of the file stays as it is written.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+
+    def change(document: TOMLDocument) -> None:
+        import tomlkit
+
+        table = tomlkit.table()
+        table.update({"policy": saved.policy, "params": list(saved.params)})
+        if "settings" not in document:
+            document.append("settings", tomlkit.table(is_super_table=True))
+        document["settings"][name] = table
+
+    return _change(path or config_path(), change)
+
+
+def save_theme(theme: str, path: Path | None = None) -> Path:
+    """Keep a theme; the rest of the file stays as it is written.
+
+    Returns:
+        The file.
+
+    Raises:
+        ConfigError: the file cannot be read or written.
+    """
+
+    def change(document: TOMLDocument) -> None:
+        document["theme"] = theme
+
+    return _change(path or config_path(), change)
+
+
+def _change(path: Path, change: Callable[[TOMLDocument], None]) -> Path:
+    import tomllib
+
+    import tomlkit  # it keeps comments and order, which tomllib does not read
+    from tomlkit.exceptions import TOMLKitError
+
+    read_config(path)  # what cannot be read is not written over
+    try:
+        path = path.resolve()
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        document = tomlkit.parse(text)
+        change(document)
+        written = tomlkit.dumps(document)
+        tomllib.loads(written)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with private_folder(path.parent, path.name) as folder:
+            new = folder / path.name
+            new.write_text(written, encoding="utf-8")
+            if path.exists():
+                new.chmod(path.stat().st_mode & 0o777)
+            new.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+    except (TOMLKitError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path} cannot be changed: {error}") from None
+    return path

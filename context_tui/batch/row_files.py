@@ -1,0 +1,190 @@
+"""Sweeps in files: rows as they are made, from which a sweep goes on after it was killed; CSV and Parquet tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.util import find_spec
+from io import TextIOWrapper
+from pathlib import Path
+from typing import IO, Any
+
+from context_tui import __version__
+from context_tui.batch.processes import Place
+from context_tui.errors import Error
+from context_tui.lab.sweep.measure import How
+from context_tui.lab.sweep.rows import Row, flat, row_of, row_report
+from context_tui.text.private_files import private_folder
+
+SCHEMA = "context-tui.sweep/1"
+
+
+class SweepFileError(Error):
+    """A file of a sweep that cannot be read, written, or gone on with."""
+
+
+class Journal:
+    """A file of rows, one JSON object a line behind a first one that says how they were made.
+
+    Each line is written whole before the next begins, so that a kill costs the last one at most. ``rows`` are those
+    that were there already and still hold: their sessions have not changed since.
+    """
+
+    def __init__(self, path: Path, how: How, places: Iterable[Place], *, resume: bool, force: bool) -> None:
+        """Begin a file, or go on with it.
+
+        Raises:
+            SweepFileError: it is there (and neither *resume* nor *force*), is no such file, or cannot be written.
+        """
+        self.path, self.rows = path, dict[tuple[str, str], Row]()
+        self._head: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(how)}
+        self._places = {place.name: place for place in places}
+        goes_on = resume and path.exists()
+        if path.exists() and not resume and not force:
+            raise SweepFileError(f"{path} exists; go on with it by --resume, or replace it by --force")
+        try:
+            end = self._read() if goes_on else 0
+            self._file: IO[str] = path.open("r+" if goes_on else "w", encoding="ascii")
+            self._file.truncate(end)
+            self._file.seek(end)
+        except OSError as error:
+            raise SweepFileError(f"{path} cannot be written: {error.strerror}") from None
+        if not end:
+            self._write([self._head])
+
+    def _read(self) -> int:
+        """Take the rows of a file; returns where its last whole line ends."""
+        end = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    break  # half of one, of a sweep that was killed
+                try:
+                    found = json.loads(line)
+                    self._keep(found) if number else self._check(found)
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    wrong = f"line {number + 1} is no row of a sweep; give another file"
+                    raise SweepFileError(f"{self.path}: {wrong}") from None
+                end += len(line)
+        return end
+
+    def _check(self, found: Any) -> None:
+        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            raise SweepFileError(f"{self.path}: is no file of a sweep; give another one")
+        if found != self._head:
+            raise SweepFileError(f"{self.path}: was made with other options or another version; begin anew by --force")
+
+    def _keep(self, found: dict[str, Any]) -> None:
+        file, place = found.pop("file"), self._places.get(found["session"])
+        row = row_of(found)
+        if place is not None and file == _file(place):
+            self.rows[row.session, row.setting] = row
+
+    def add(self, place: Place, rows: Iterable[Row]) -> None:
+        """Write the rows of a session.
+
+        Raises:
+            SweepFileError: they cannot be written.
+        """
+        self._write({**row_report(row), "file": _file(place)} for row in rows)
+
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        try:
+            for line in lines:
+                self._file.write(json.dumps(line, ensure_ascii=True) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise SweepFileError(f"{self.path} cannot be written: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Leave it as it is, to go on with later."""
+        with suppress(OSError):
+            self._file.close()
+
+    def finish(self, rows: Iterable[Row]) -> None:
+        """Write the rows of the whole sweep in place of those that were kept as they were made.
+
+        Raises:
+            SweepFileError: they cannot be written.
+        """
+        self.close()
+
+        def write(file: IO[str]) -> None:
+            file.write(json.dumps(self._head, ensure_ascii=True) + "\n")
+            for row in rows:
+                line = {**row_report(row), "file": _file(self._places[row.session])}
+                file.write(json.dumps(line, ensure_ascii=True) + "\n")
+
+        _replace(self.path, write)
+
+
+def _file(place: Place) -> dict[str, int]:
+    return {"bytes": place.bytes, "modified": place.modified}
+
+
+def _replace(path: Path, write: Callable[[IO[str]], object]) -> None:
+    """Write a file whole, or leave what is there."""
+    try:
+        with private_folder(path.absolute().parent, path.name) as folder:
+            new = folder / path.name
+            with new.open("x", encoding="utf-8", newline="") as file:
+                write(file)
+            new.replace(path)
+    except OSError as error:
+        raise SweepFileError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def write_csv(path: Path, rows: Iterable[Row]) -> None:
+    """Rows as a table with a line of names.
+
+    Raises:
+        SweepFileError: it cannot be written.
+    """
+    lines = [flat(row) for row in rows]
+
+    def write(file: IO[str]) -> None:
+        writer = csv.DictWriter(file, _columns(lines))
+        writer.writeheader()
+        writer.writerows(lines)
+
+    _replace(path, write)
+
+
+def can_write_parquet() -> None:
+    """Look for pyarrow, before there is anything to lose.
+
+    Raises:
+        SweepFileError: it is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise SweepFileError(NO_PARQUET)
+
+
+def write_parquet(path: Path, rows: Iterable[Row]) -> None:
+    """Rows as a Parquet table.
+
+    Raises:
+        SweepFileError: pyarrow is not installed, or it cannot be written.
+    """
+    can_write_parquet()
+    import pyarrow
+    from pyarrow import parquet
+
+    lines = [flat(row) for row in rows]
+    table = pyarrow.Table.from_pydict({name: [line.get(name) for line in lines] for name in _columns(lines)})
+
+    def write(file: IO[str]) -> None:
+        assert isinstance(file, TextIOWrapper)
+        parquet.write_table(table, file.buffer)
+
+    _replace(path, write)
+
+
+NO_PARQUET = "Parquet needs pyarrow; install it by `pip install 'context-tui[parquet]'`, or write --csv"

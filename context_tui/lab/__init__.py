@@ -1,0 +1,1 @@
+"""The tuning lab: policies replayed along recordings, with their prices and losses."""

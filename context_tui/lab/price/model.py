@@ -1,0 +1,114 @@
+"""The cache model against the recording: what it says the unchanged calls read, what they did, and what it cannot say.
+
+By the recordings at hand a cache loses what a call left for six reasons that the file tells: its time passed, the
+context was compacted or cleared, thinking was dropped, it was switched on or off, the model changed, or the provider
+says that the prompt had changed. The rest is listed, call by call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from context_tui.lab.price.cache import LOOKBACK
+from context_tui.lab.price.rates import Unit, table_of
+from context_tui.lab.price.recorded import NOTEWORTHY, Read, recorded_calls
+from context_tui.session.session import Session
+
+ALIKE = 16
+"""Tokens within which two sizes are taken for the same."""
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A call that read other than predicted, in tokens.
+
+    ``message`` is its reply; ``guess`` says in words what may have been the reason, or what the file tells of one.
+    """
+
+    message: int
+    predicted: int
+    recorded: int
+    guess: str
+
+
+@dataclass(frozen=True)
+class PriceModel:
+    """What the recorded calls read from the prompt cache, and what the model says: tokens, and shares of what was read.
+
+    Attributes:
+        read_recorded: tokens that were read, ``read_predicted`` by the model.
+        written_recorded: tokens that were written, ``written_predicted`` by the model; 0 where no writes are recorded.
+        error: by how much the sum of the predictions is off; None where nothing was read.
+        off: the same with calls that are too high and too low not evening out.
+        broken: how often the cache was lost, by reason.
+        unexplained: the calls that are off by more than ``NOTEWORTHY`` tokens.
+        cost_recorded: what all prompts cost as recorded, ``cost_predicted`` by the model, in ``unit``.
+    """
+
+    read_recorded: int
+    read_predicted: int
+    written_recorded: int
+    written_predicted: int
+    error: float | None
+    off: float | None
+    broken: dict[str, int]
+    unexplained: tuple[Miss, ...]
+    cost_recorded: float
+    cost_predicted: float
+    unit: Unit
+
+
+def price_model(session: Session) -> PriceModel:
+    """The model of the prompt cache against what a session recorded of it."""
+    recorded = recorded_calls(session)
+    reads = recorded.reads
+    facts = session.facts
+    usages = facts.requests[: len(reads)]
+    total = sum(each.recorded for each in reads)
+    predicted = sum(each.predicted.read for each in reads)
+    off = sum(abs(each.predicted.read - each.recorded) for each in reads)
+    written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
+    models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(reads)]]
+    table = table_of(models, fee=written > 0)
+    rates = [table.of(model).of(usage.context) for model, usage in zip(models, usages, strict=True)]
+    broken: dict[str, int] = {}
+    for each in reads:
+        if each.why is not None:
+            broken[each.why] = broken.get(each.why, 0) + 1
+    return PriceModel(
+        total,
+        predicted,
+        written,
+        sum(each.predicted.written for each in reads) if written else 0,
+        abs(predicted - total) / total if total else None,
+        off / total if total else None,
+        broken,
+        tuple(
+            Miss(each.message, each.predicted.read, each.recorded, _guess(reads, row))
+            for row, each in enumerate(reads)
+            if abs(each.predicted.read - each.recorded) > NOTEWORTHY
+        ),
+        sum(each.prompt(usage) for each, usage in zip(rates, usages, strict=True)),
+        sum(each.used(read.predicted) for each, read in zip(rates, reads, strict=True)),
+        table.unit,
+    )
+
+
+def _guess(reads: list[Read], row: int) -> str:
+    """What may have been the reason for a call to read other than predicted."""
+    read = reads[row]
+    if not row:
+        return "left by another session: what was in the cache before the first call is not in the file"
+    if read.recorded > read.predicted.read:
+        if read.why is not None:
+            return f"{read.why}, but more than the beginning could still be read"
+        return "another request had cached what came since, such as the reply"
+    if abs(read.held - read.recorded) <= ALIKE:
+        return "the reply before it was not in the cache, as it was at other times"
+    if read.recorded and any(abs(each.held - read.recorded) <= ALIKE for each in reads[max(row - LOOKBACK, 0) : row]):
+        return "an earlier entry was read: the newest was not there yet, or the end of the prompt had changed"
+    if read.why is not None:
+        return f"{read.why}, and less of the beginning was there than at other times"
+    if read.said is not None:
+        return f"the provider names no reason ({read.said})"
+    return "lost within its time: the prompt changed in what is not in the file, or the entry was dropped early"

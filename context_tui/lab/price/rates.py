@@ -1,0 +1,135 @@
+"""What a model's tokens cost: by the dated table ``prices.toml``, or in multiples of an input token."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from context_tui.lab.price.cache import Used
+from context_tui.session.facts import Usage
+from context_tui.session.window import plain_name
+
+Unit = Literal["USD", "input tokens"]
+FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
+"""How long a prompt cache lives unless it is read again, in milliseconds."""
+
+_ENDING = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one token costs, in ``unit``: input, read from a cache, written to one for 5 minutes or 1 hour, output.
+
+    ``date`` (ISO) and ``source`` say who told so and when; both are empty for multiples of an input token. Prompts of
+    more than ``above`` tokens cost what ``long`` says instead.
+    """
+
+    input: float
+    read: float
+    write_5m: float
+    write_1h: float
+    output: float
+    unit: Unit
+    date: str = ""
+    source: str = ""
+    above: int | None = None
+    long: Rates | None = None
+
+    def of(self, size: int) -> Rates:
+        """The rates for a prompt of *size* tokens."""
+        return self.long if self.long is not None and self.above is not None and size > self.above else self
+
+    def write(self, lives: int) -> float:
+        """What it costs to write a token to a cache that lives for *lives* milliseconds; 0: nothing is written."""
+        return self.write_1h if lives > FIVE_MINUTES else self.write_5m if lives else self.input
+
+    def used(self, used: Used) -> float:
+        """What a prompt costs of which so much was read, written and sent anew."""
+        return self.read * used.read + self.write(used.lives) * used.written + self.input * used.fresh
+
+    def prompt(self, usage: Usage) -> float:
+        """What a prompt costs as it was recorded."""
+        written = self.write_5m * usage.cache_write_5m + self.write_1h * usage.cache_write_1h
+        return self.input * usage.fresh + self.read * usage.cache_read + written
+
+
+WITH_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")
+"""Usual multiples where writing to the cache has a fee, as with the Claude models."""
+WITHOUT_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
+"""Usual multiples where it has none."""
+
+
+def rates_of(model: str | None) -> Rates | None:
+    """What the tokens of *model* cost in USD; None: unknown. Its name may have a gateway's prefix and a date."""
+    name = plain_name(model or "")
+    listed = _table()
+    known = max((each for each in listed if name.startswith(each)), key=len, default=None)
+    if known is None or not _ENDING.fullmatch(name, len(known)):
+        return None
+    return listed[known]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rates of a session's models, all in one ``unit``; ``unknown`` are the models without a price in USD.
+
+    One of these is enough for all costs to be told in input tokens: sums are of one unit.
+    """
+
+    unit: Unit
+    unknown: tuple[str, ...]
+    by_model: dict[str, Rates]
+    other: Rates
+
+    def of(self, model: str | None) -> Rates:
+        """The rates of a model of the session."""
+        return self.by_model.get(model or "", self.other)
+
+    @property
+    def note(self) -> str:
+        """What costs are told in, and why, in words."""
+        if self.unit == "USD":
+            return f"USD, prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
+        names = ", ".join(self.unknown) or "a model without a name"
+        return f"input tokens (1 is the price of one), as the prices of {names} are unknown"
+
+
+def table_of(models: Iterable[str | None], *, fee: bool) -> Table:
+    """The rates of *models*; where one is unknown, usual multiples, with a *fee* for writing to the cache or not."""
+    names = list(dict.fromkeys(model or "" for model in models))
+    found = {name: rates_of(name) for name in names}
+    known = {name: rates for name, rates in found.items() if rates is not None}
+    other = WITH_FEE if fee else WITHOUT_FEE
+    if names and len(known) == len(names):
+        return Table("USD", (), known, other)
+    return Table("input tokens", tuple(name for name in names if name and name not in known), {}, other)
+
+
+@cache
+def _table() -> dict[str, Rates]:
+    """The table, by model."""
+    text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
+    return {name: _rates(entry) for entry in tomllib.loads(text)["price"] for name in map(plain_name, entry["models"])}
+
+
+def _rates(entry: dict[str, Any]) -> Rates:
+    prices = {name: entry[name] / _MILLION for name in ("input", "read", "write_5m", "write_1h", "output")}
+    rates = Rates(**prices, unit="USD", date=entry["date"].isoformat(), source=entry["source"])
+    if "long" not in entry:
+        return rates
+    prompt, reply = entry["long"]["input"], entry["long"]["output"]
+    long = replace(
+        rates,
+        input=rates.input * prompt,
+        read=rates.read * prompt,
+        write_5m=rates.write_5m * prompt,
+        write_1h=rates.write_1h * prompt,
+        output=rates.output * reply,
+    )
+    return replace(rates, above=entry["above"], long=long)

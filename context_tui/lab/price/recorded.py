@@ -1,0 +1,240 @@
+"""The recorded calls as a prompt cache saw them: what of each was the same as before, and what cached it anew.
+
+Everything is taken from the file, and about a call only what was recorded before it was answered, but for three things:
+the thinking of its reply, the tail of its prompt that was not cached, and the provider's word on why something was not
+found. What a call reads is never used for its own prediction, only for those behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from context_tui.lab.price.cache import GRACE, PromptCache, Sent, Used
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR
+from context_tui.session.drops import find_drops
+from context_tui.session.epochs import epoch_at
+from context_tui.session.facts import Drop, Kind, MessageFlag
+from context_tui.session.session import Session
+
+NOTHING_CHANGED = 1 << 60
+"""As the tokens that a call kept of the one before: all that were sent."""
+SYSTEM = "the system prompt changed"
+PROVIDER_SAYS = {
+    "system_changed": SYSTEM,
+    "tools_changed": "the tools changed",
+    "model_changed": "the model changed",
+    "messages_changed": "messages changed",
+}
+"""What a provider says of a request that found less than was left; others name no cause."""
+NOTEWORTHY = 1_000
+"""Tokens by which a prediction must be off for the recording to be taken instead, and for the call to be listed."""
+TAIL_CHANGES = 3
+"""Tokens by which the tail of a prompt changes at least where thinking is switched on or off."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one recorded call read: ``predicted`` and ``recorded`` tokens.
+
+    ``held`` are the tokens that the call before it left in the cache, ``why`` is what broke that, and ``said`` the
+    provider's own word, as it is; None: nothing is known.
+    """
+
+    message: int
+    predicted: Used
+    recorded: int
+    held: int
+    why: str | None
+    said: str | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Every recorded request of a session: as the cache saw it, and what it read.
+
+    ``begins`` are, by request, the tokens at its beginning (system prompt and tools) that a cache holds within its time
+    whatever has changed behind them: as this session showed before or, where it had not yet, later.
+    """
+
+    calls: list[Sent]
+    reads: list[Read]
+    begins: list[int]
+
+
+def recorded_calls(session: Session) -> Recorded:
+    """The recorded requests of a session, in order; empty where no usage is recorded."""
+    return _Recording(session).run()
+
+
+@dataclass
+class _Floor:
+    """Tokens at the beginning that were found although everything behind them was not: what has been seen so far.
+
+    ``cold`` is what other sessions keep alive; ``warm`` is that and what this one does: its system prompt and tools.
+    """
+
+    cold: int = 0
+    warm: int = 0
+
+
+class _Recording:
+    """One pass over the requests of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self.facts = facts = session.facts
+        self.rows = bisect_left(facts.request_message, session.length)
+        self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
+        usages = facts.requests[: self.rows]
+        self.automatic = not any(usage.cache_write_5m or usage.cache_write_1h for usage in usages)
+        self.lives = FIVE_MINUTES
+        self.thinking: bool | None = None
+        self.answers_cached = False
+        self.floors: dict[int, _Floor] = {}
+
+    def run(self) -> Recorded:
+        cache, calls, reads, begins = PromptCache(), list[Sent](), list[Read](), list[int]()
+        for row in range(self.rows):
+            usage = self.facts.requests[row]
+            call, why = self._call(row, calls)
+            if calls and calls[-1].answered:
+                cache.answered(calls[-1].answered)
+            predicted = cache.take(call)
+            before = self.facts.requests[row - 1] if row else None
+            held = before.context - calls[-1].tail if before else 0
+            idle = call.sent - calls[-1].ended if calls else 0
+            if why is None and calls and call.late(calls[-1]):
+                why = "its time had passed"
+            said = self.facts.cache_misses.get(self.facts.request_message[row])
+            reads.append(Read(self.facts.request_message[row], predicted, usage.cache_read, held, why, said))
+            if abs(predicted.read - usage.cache_read) > NOTEWORTHY:
+                call = call._replace(seen=usage.cache_read)
+            calls.append(call)
+            self._learn(row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + GRACE)
+            begins.append(self.floors[self.facts.request_model[row]].warm)
+        return Recorded(calls, reads, self._known_later(begins))
+
+    def _known_later(self, begins: list[int]) -> list[int]:
+        """The same, with what was seen of a model's beginning later, for the requests before anything was."""
+        later: dict[int, int] = {}
+        for row in reversed(range(len(begins))):
+            model = self.facts.request_model[row]
+            later[model] = begins[row] = begins[row] or later.get(model, 0)
+        return begins
+
+    def _call(self, row: int, calls: list[Sent]) -> tuple[Sent, str | None]:
+        """The request of a row, and what broke the cache before it. *calls* may change at its end."""
+        facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
+        before = facts.request_message[row - 1] if row else -1
+        since = range(before + 1, message)
+        if usage.cache_write_1h or usage.cache_write_5m:
+            self.lives = ONE_HOUR if usage.cache_write_1h else FIVE_MINUTES
+        model = facts.request_model[row]
+        floor = self.floors.setdefault(model, _Floor())
+        sent = self._sent(row, since)
+        ended = max(facts.ended[message], facts.request_time[row])
+        spoken = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
+        kept, why = self._kept(row)
+        if calls and self.answers_cached and self._typed(row) and facts.requests[row - 1].output_trusted:
+            calls[-1] = calls[-1]._replace(answered=facts.requests[row - 1].output)
+        if calls and model != facts.request_model[row - 1]:
+            why = "the model changed"
+        if self._switched(row, spoken):
+            why = why or f"thinking was switched {'on' if self.thinking else 'off'}"
+        lost = PROVIDER_SAYS.get(facts.cache_misses.get(message, ""))
+        cold = not calls or lost == SYSTEM or sent - calls[-1].ended > FIVE_MINUTES + GRACE
+        call = Sent(
+            usage.context,
+            kept,
+            0 if self.automatic else min(usage.fresh, usage.context),
+            sent,
+            ended,
+            (model, self.thinking),
+            self.lives if self.automatic or usage.context > usage.fresh else 0,
+            sum(1 for m in range(max(before, 0), message) for _ in facts.blocks_of(m)),
+            floor.cold if cold else floor.warm,
+            lost=lost,
+            anywhere=self.automatic,
+        )
+        return call, lost or why
+
+    def _sent(self, row: int, since: range) -> int:
+        """When a request was sent: with the newest of what came *since* the reply before, or later.
+
+        Of results that came one after the other only the first one's time is known; then it is that of the reply.
+        """
+        facts = self.facts
+        if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
+            return facts.request_time[row]
+        return max(max(facts.time[message], facts.ended[message]) for message in since)
+
+    def _kept(self, row: int) -> tuple[int, str | None]:
+        """Tokens that request *row* has in common with those before it, and what happened if that is not all."""
+        facts, message = self.facts, self.facts.request_message[row]
+        before = facts.request_message[row - 1] if row else -1
+        if before < epoch_at(facts, message).start:
+            return 0, "the context began anew" if row else None
+        first, why = self._changed(before, message)
+        if first is None and row and self._typed(row) and facts.requests[row].context < facts.requests[row - 1].context:
+            first, why = self._first_thinking(before), "thinking of the turn before was dropped"
+        if first is None:
+            return NOTHING_CHANGED, None
+        sent = bisect_right(facts.request_message, first, hi=row) - 1
+        return (facts.requests[sent].context if sent >= 0 else 0), why
+
+    def _changed(self, before: int, message: int) -> tuple[int | None, str | None]:
+        """The first message that was changed since the reply *before*, and by what; None: none was."""
+        facts, drop = self.facts, self.drops.get(message)
+        since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
+        until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
+        firsts = [facts.block_message[min(each.cleared)] for each in facts.compactions[since:until] if each.cleared]
+        if firsts:
+            return min(firsts), "microcompaction"
+        if drop is None:
+            return None, None
+        if drop.results:
+            return facts.block_message[min(drop.results)], "old results were cleared"
+        return 0, str(drop.explained_by or "part of the context went")
+
+    def _typed(self, row: int) -> bool:
+        """Whether a turn began between request *row* and the one before it."""
+        messages = self.facts.request_message
+        return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
+
+    def _first_thinking(self, last: int) -> int:
+        """The first message with thinking in the turn that ended with message *last*."""
+        facts, first = self.facts, last
+        for message in range(last, -1, -1):
+            if any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(message)):
+                first = message
+            if facts.flags[message] & MessageFlag.TURN_START:
+                break
+        return first
+
+    def _switched(self, row: int, spoken: bool) -> bool:
+        """Whether thinking is on where it was off, or the other way round: the replies tell, and the prompt's tail."""
+        facts = self.facts
+        now = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
+        if self.thinking is None:
+            self.thinking = now
+            return False
+        tail = abs(facts.requests[row].fresh - facts.requests[row - 1].fresh)
+        if not spoken or now == self.thinking or tail < TAIL_CHANGES:
+            return False
+        self.thinking = now
+        return True
+
+    def _learn(self, row: int, call: Sent, predicted: Used, read: int, held: int, *, cold: bool) -> None:
+        """What this request shows of the floor, and of other requests that cache replies."""
+        floor = self.floors[self.facts.request_model[row]]
+        if not row:
+            floor.cold = floor.warm = read
+        elif 2 * read < held:
+            if cold:
+                floor.cold = read
+            else:
+                floor.warm = read
+        elif held < read:
+            self.answers_cached = True
+        elif read == held and self._typed(row):
+            self.answers_cached = False

@@ -1,0 +1,200 @@
+"""The regret of a replay: what its policy dropped, and the recorded run used later.
+
+It tells what the recorded agent did, which still had what the policy would have dropped. So it is a lower bound of
+re-fetches, which an agent seldom makes of what it sees, and says nothing about what a compacted agent would have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import Plan
+from context_tui.lab.regret.index import TIERS, Tier, Use, Uses
+from context_tui.lab.replay.result import NEVER, Replay
+from context_tui.session.bodies import text_in
+from context_tui.session.facts import Facts
+from context_tui.session.jsontext import compact_text
+from context_tui.tokens.estimators import bytes4
+
+DROPPED = "blocks whose content the policy took out of the context, each counted once"
+"""What ``Regret.dropped`` counts: the denominator."""
+USED_LATER = (
+    "those of them with content that the recorded run used later and that stood nowhere else in the policy's context; "
+    "of re-fetches a lower bound, as the recorded agent still had the content"
+)
+"""What ``Regret.used_later`` counts: the numerator."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dropped block that was used later.
+
+    Attributes:
+        tier: the highest in which it was used.
+        message, block: the dropped block: its message, and its ordinal there; ``row`` is its row.
+        dropped: the message before which the policy took its content.
+        later, later_block: the message of the assistant that used it, the first of that tier, and the block there.
+        needle: what of it was used, as it stands in both blocks (white space around it aside).
+        evidence: the call or line that shows the use.
+        tokens: estimated tokens (``bytes/4``) that were dropped of it.
+    """
+
+    tier: Tier
+    message: int
+    block: int
+    row: int
+    dropped: int
+    later: int
+    later_block: int
+    needle: str
+    evidence: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What was dropped and used later, counted once for each block (:data:`DROPPED`, :data:`USED_LATER`).
+
+    Attributes:
+        dropped, tokens_dropped: how many blocks, and their estimated tokens (``bytes/4``), less what stands in the
+            place of truncated ones.
+        used_later, tokens_used_later: those of the cases.
+        by_tier: cases by tier; ``tokens_by_tier`` their tokens.
+        read_anew: dropped blocks that are no case, and whose file was read again after the agent had changed it: the
+            content that went was no longer that of the file.
+        cases: in the order of the dropped blocks.
+    """
+
+    dropped: int
+    used_later: int
+    tokens_dropped: int
+    tokens_used_later: int
+    by_tier: Mapping[Tier, int]
+    tokens_by_tier: Mapping[Tier, int]
+    read_anew: int
+    cases: tuple[Case, ...]
+
+
+class _Cut(NamedTuple):
+    """The first truncation of a block: the plan, and what it left."""
+
+    plan: Plan
+    change: Change
+
+
+@dataclass
+class Left:
+    """What a replay left in its context."""
+
+    replay: Replay
+    uses: Uses
+    lost: Mapping[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lost = self.uses.lost[self.replay.recorded]
+
+    @cached_property
+    def cuts(self) -> dict[int, _Cut]:
+        """The truncated blocks by row."""
+        found: dict[int, _Cut] = {}
+        for firing in self.replay.firings:
+            if firing.truncated:
+                for row, change in firing.plan.changes.items():
+                    if change.action == "truncate":
+                        found.setdefault(row, _Cut(firing.plan, change))
+        return found
+
+    @cached_property
+    def removed(self) -> dict[int, int]:
+        """Of truncated blocks that went altogether, the message before which they did."""
+        found: dict[int, int] = {}
+        for firing in self.replay.firings if self.cuts else ():
+            order, facts = firing.plan.context.order, firing.plan.context.facts
+            dropped = (order[position] for each in firing.plan.dropped for position in each)
+            went = [row for message in dropped for row in facts.blocks_of(message)]
+            if firing.cleared:
+                went += (row for row, change in firing.plan.changes.items() if change.action != "truncate")
+            for row in went:
+                found.setdefault(row, firing.message)
+        return found
+
+    def has(self, row: int, needle: str, message: int) -> bool:
+        """Whether what a block held is in the policy's context just before a message."""
+        if self.lost.get(row, NEVER) <= message:
+            return False
+        return self.replay.gone.get(row, NEVER) > message or self._kept(row, needle, message)
+
+    def _kept(self, row: int, needle: str, message: int) -> bool:
+        """Whether what a truncation left of a block holds it."""
+        cut = self.cuts.get(row)
+        if cut is None or self.removed.get(row, NEVER) <= message:
+            return False
+        text = self._text(row, cut)
+        return needle in text or compact_text(needle)[1:-1] in text
+
+    def _text(self, row: int, cut: _Cut) -> str:
+        """What a truncation left of a block."""
+        body, render = cut.change.body, cut.change.render
+        if body.text is not None or render is None:
+            return body.text or ""
+        earlier = cut.plan.context.replaced.get(row)
+        return render(earlier.text if earlier else self._body(row))
+
+    def _body(self, row: int) -> Any:
+        """What a block has that can be truncated, read once for all replays."""
+        bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
+        if row not in bodies:
+            session = self.uses.session
+            block = session.content.blocks(session.facts.block_message[row])[session.facts.ordinal(row)]
+            bodies[row] = text_in(block)
+        return bodies[row]
+
+    def first(self, row: int) -> Use | None:
+        """The first use of the highest tier of a block that finds nothing of what it uses; None where all find it."""
+        gone = self.lost.get(row, NEVER)
+        for use in self.uses.by_row.get(row, ()):
+            if use.message >= gone or self.has(row, use.needle, use.message):
+                continue
+            if not any(self.has(copy, use.needle, use.message) for copy in use.copies):
+                return use
+        return None
+
+    def tokens(self, row: int) -> int:
+        """Estimated tokens that are gone of a block."""
+        cut = self.cuts.get(row)
+        left = cut.change.body.tokens if cut is not None and row not in self.removed else 0
+        return max(bytes4(self.uses.session.facts, row) - left, 0)
+
+
+def regret(replay: Replay, uses: Uses) -> Regret:
+    """What *replay* dropped and the recorded run used later. Takes time linear in what was dropped.
+
+    Args:
+        replay: a replay of the session that *uses* is the index of.
+        uses: :func:`context_tui.lab.regret.index.index_of` the session.
+    """
+    left, facts = Left(replay, uses), uses.session.facts
+    cases, anew, tokens_dropped = [], 0, 0
+    for row in sorted(replay.gone):
+        tokens = left.tokens(row)
+        tokens_dropped += tokens
+        use = left.first(row)
+        if use is not None:
+            cases.append(_case(facts, row, replay.gone[row], use, tokens))
+        elif any(message >= replay.gone[row] for message in uses.stale.get(row, ())):
+            anew += 1
+    by_tier, tokens_by_tier = dict.fromkeys(TIERS, 0), dict.fromkeys(TIERS, 0)
+    for case in cases:
+        by_tier[case.tier] += 1
+        tokens_by_tier[case.tier] += case.tokens
+    used = sum(case.tokens for case in cases)
+    return Regret(len(replay.gone), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases))
+
+
+def _case(facts: Facts, row: int, gone: int, use: Use, tokens: int) -> Case:
+    message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
+    return Case(use.tier, message, block, row, gone, use.message, later, use.needle, use.evidence, tokens)

@@ -1,0 +1,342 @@
+"""The index of a session: where what each block holds is used later. Made once, and asked by every replay.
+
+A *use* belongs to one block that held what is used: that from which most of what the message uses can be, of several
+the newest. The blocks that held it too are its *copies*. So a use is lost only where the holder and all copies are
+gone, and keeping every holder until its last use loses none.
+
+- *re-fetch*: a call gets again what a block holds: the same call with the same result, or a read of the same file of
+  which at least half the lines stood in the block. Where the agent changed the file in between, it reads what is new:
+  these are told apart, and are no use. Commands that do more than read, and those that ask how things stand (``git
+  status``, a test run), are made again for another reason, and fetch nothing.
+- *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
+- *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
+  shorter lines and names in code (:mod:`~.needles`). Rare is what at most :data:`RARE` blocks held
+  before; what stands in the system prompt or in a tool's description is never lost. A line that the assistant said
+  first, a phrase or a command, is no reference: it may say so again without looking.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby, islice, takewhile
+from typing import Any, Literal, NamedTuple
+
+from context_tui.lab.regret.calls import Doing, doing, same_file
+from context_tui.lab.regret.fetches import Fetched, Fetches
+from context_tui.lab.regret.needles import (
+    excerpt,
+    is_name,
+    is_number,
+    lines_in,
+    paths_in,
+    places_in,
+    says_much,
+    text_of,
+    tokens_in,
+)
+from context_tui.lab.replay.history import History
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Recorded
+from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
+from context_tui.session.jsontext import compact_text
+from context_tui.session.session import Session
+
+Tier = Literal["re-fetch", "edit", "reference"]
+
+TIERS: tuple[Tier, ...] = ("re-fetch", "edit", "reference")
+"""The tiers, the highest first: of a block with uses of several, that of the highest counts."""
+RARE = 3
+"""Blocks that at most held something before it is used, for it to say which block it is from."""
+LEAST_OLD = 16
+"""Characters from which on a line of an edit's old text says something."""
+LONG_LINE = 40
+"""Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
+MOST_NEEDLES = 3
+"""Things that a message uses of a block that are kept: of a truncated block, one may be left and another gone."""
+ENOUGH = 2
+"""What the things that a message uses of a block must weigh: a long line, a path or a number 2, anything else 1."""
+
+
+class Use(NamedTuple):
+    """A later use of what a block holds.
+
+    ``message`` is the assistant's message that uses it and ``block`` the row of the block there; ``needle`` is what is
+    looked for, ``evidence`` the line or call that shows it there, and ``copies`` are the rows of other blocks before
+    that held it too.
+    """
+
+    tier: Tier
+    message: int
+    block: int
+    needle: str
+    evidence: str
+    copies: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Uses:
+    """The uses of a session by the row of the block that is used, those of higher tiers first, then the earlier ones.
+
+    ``rows`` is how many blocks the session has; those of replays' summaries stand behind them.
+    ``stale`` maps rows to the messages that fetched again what the block held and the agent had changed since.
+    ``lost`` maps rows to the message before which the recording itself lost their content, with its compactions kept
+    or ignored; what is never there at all is lost before message 0. ``memo`` keeps what others computed of it.
+    """
+
+    session: Session
+    rows: int
+    by_row: Mapping[int, Sequence[Use]]
+    stale: Mapping[int, Sequence[int]]
+    lost: Mapping[Recorded, Mapping[int, int]]
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def last(self, row: int) -> int:
+        """The last message that uses what the block with this row holds; -1 where none does."""
+        return max((use.message for use in self.by_row.get(row, ())), default=-1)
+
+
+class _Mention(NamedTuple):
+    """Something that an assistant's block uses: the blocks that held it before, and those of them it may be from."""
+
+    needle: str
+    row: int
+    holders: tuple[int, ...]
+    sources: tuple[int, ...]
+    weight: int = 0
+
+
+@dataclass
+class _Held:
+    """Where what assistants wrote stands: rows of blocks, in order, by name, number, path or line."""
+
+    rows: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, row: int, found: Iterable[str]) -> None:
+        for each in found:
+            self.rows.setdefault(each, []).append(row)
+
+    def settle(self, owner: Sequence[int]) -> None:
+        """Put the rows in the order of messages, each once."""
+        for needle, rows in self.rows.items():
+            self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
+
+
+def index_of(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> Uses:
+    """The index of a session. Reads the text of every message once; *checkpoint* is called at each, and may raise."""
+    recording = Recording(session) if isinstance(session, Session) else session
+    found, stale = _Indexing(recording.session, checkpoint).uses()
+    order = {tier: number for number, tier in enumerate(TIERS)}
+    by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in found.items()}
+    lost: dict[Recorded, Mapping[int, int]] = {"keep": _lost(recording, "keep"), "ignore": _lost(recording, "ignore")}
+    rows = len(recording.session.facts.kind)
+    return Uses(recording.session, rows, by_row, stale, lost)
+
+
+def _lost(recording: Recording, recorded: Recorded) -> dict[int, int]:
+    history = History(recording, recorded)
+    for event in recording.events:
+        history.take(event)
+    unsent = (message for message, sent in enumerate(recording.sent) if not sent)
+    never = chain(unsent, recording.undone if recorded == "ignore" else ())
+    facts = recording.session.facts
+    return history.recorded_gone | {row: 0 for message in never for row in facts.blocks_of(message)}
+
+
+class _Indexing:
+    """One pass over the assistant's messages for what may be used, and one over the others for where it stands."""
+
+    def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
+        self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
+        self.owner = session.facts.block_message
+        self.found: dict[int, list[Use]] = defaultdict(list)
+        self.does: dict[int, Doing] = {}
+        self.texts: dict[int, str] = {}
+        self.tokens, self.paths, self.lines = _Held(), _Held(), _Held()
+        self.old: dict[int, list[str]] = {}
+        self.replaced: dict[int, set[str]] = defaultdict(set)  # by message, what its edits take out
+        self.rewritten: dict[int, list[str]] = {}
+
+    def uses(self) -> tuple[Mapping[int, list[Use]], Mapping[int, list[int]]]:
+        flags, role = self.facts.flags, self.facts.role
+        sent = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
+        written = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
+        spoken = {message for message in sent if role[message] == Role.ASSISTANT and not flags[message] & written}
+        for message in sorted(spoken):
+            self._read_said(message)
+        fetches = Fetches()
+        for message in sent:
+            if message in spoken:
+                self._note_written(message, fetches)
+            else:
+                self._read_given(message, fetches)
+        self._forget_always_known()
+        for held in (self.tokens, self.paths, self.lines):
+            held.settle(self.owner)
+        self._find_edits()
+        self._find_references()
+        for again in fetches.again:
+            evidence = again.call.key[:200]
+            self.found[again.held].append(
+                Use("re-fetch", again.message, again.block, again.line, evidence, again.copies)
+            )
+        return self.found, fetches.stale
+
+    def _rows(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
+        self.checkpoint()
+        return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
+
+    def _read_said(self, message: int) -> None:
+        """Take what a message of the assistant says for what may be used, and as a place where it stands."""
+        for row, block in self._rows(message):
+            text = self.texts[row] = text_of(block)
+            if self.facts.kind[row] == Kind.TOOL_USE:
+                does = doing(self.facts.tool_name(row), block.get("input"))
+                if does != Doing():
+                    self.does[row] = does
+                if does.old:
+                    self.old[row] = lines_in("\n".join(does.old), LEAST_OLD)
+                    self.lines.add(row, self.old[row])
+                    replaced = "\n".join(does.old)
+                    self.replaced[message] |= {*self.old[row], *tokens_in(replaced), *paths_in(replaced)}
+                if does.whole:
+                    self.rewritten[row] = [line for line in lines_in(does.whole) if says_much(line)]
+            self.tokens.add(row, (each for each in tokens_in(text) if is_name(each) or is_number(each)))
+            self.paths.add(row, paths_in(text))
+            self.lines.add(row, lines_in(text))
+
+    def _note_written(self, message: int, fetches: Fetches) -> None:
+        """Take what the assistant says for a place of what others edit, and what it writes to a file for a copy."""
+        for row in self.facts.blocks_of(message):
+            self.lines.add(row, self.lines.rows.keys() & lines_in(self.texts.get(row, ""), LEAST_OLD))
+            does = self.does.get(row)
+            if does and does.whole:
+                fetches.wrote(Fetched(row, message, does, dict.fromkeys(lines_in(does.whole, 4))))
+
+    def _read_given(self, message: int, fetches: Fetches) -> None:
+        """Find what may be used in a message that no assistant wrote, and what its results have fetched."""
+        facts = self.facts
+        for row, block in self._rows(message):
+            text = text_of(block)
+            if text:
+                self.tokens.add(row, tokens_in(text) & self.tokens.rows.keys())
+                self.paths.add(row, paths_in(text) & self.paths.rows.keys())
+                found = lines_in(text, LEAST_OLD)
+                self.lines.add(row, self.lines.rows.keys() & found)
+            made = facts.use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
+            does = self.does.get(made)
+            if does is None or facts.block_flags[row] & BlockFlag.ERROR:
+                continue
+            if does.changes:
+                fetches.changed(does, self.owner[made])
+            elif does.key:
+                lines = dict.fromkeys(lines_in(text, 4))
+                fetches.fetched(Fetched(row, message, does, lines), self.owner[made], made)
+
+    def _forget_always_known(self) -> None:
+        """What stands in the system prompt or in a tool's description is in every context."""
+        content = self.session.content
+        text = "\n".join([content.system(), *map(compact_text, content.tools())])
+        for held, found in ((self.tokens, tokens_in(text)), (self.paths, paths_in(text)), (self.lines, lines_in(text))):
+            for each in found:
+                held.rows.pop(each, None)
+
+    def _find_edits(self) -> None:
+        for row, lines in self.old.items():
+            self._find_edit(row, lines, same_only=False)
+        for row, lines in self.rewritten.items():
+            self._find_edit(row, lines, same_only=True)
+
+    def _find_edit(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
+        message, files = self.owner[row], self.does[row].changes
+        found: list[_Mention] = []
+        for line in dict.fromkeys(lines):
+            holders = self._holders(self.lines.rows.get(line, ()), message)
+            same = tuple(holder for holder in holders if self._is_about(holder, files))
+            if holders and (same or (not same_only and says_much(line))):
+                found.append(_Mention(line, row, holders, same or holders))
+        for holder, copies, mentions in self._by_source(found):
+            for mention in mentions[:MOST_NEEDLES]:
+                evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
+                self.found[holder].append(Use("edit", message, row, mention.needle, evidence, copies))
+
+    def _is_about(self, row: int, files: Sequence[str]) -> bool:
+        """Whether a block is of a call that read or changed one of some files."""
+        made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.use_of(row)
+        does = self.does.get(made)
+        known = (*does.reads, *does.changes) if does else ()
+        return any(same_file(one, other) for one in known for other in files)
+
+    def _find_references(self) -> None:
+        said: dict[int, list[_Mention]] = defaultdict(list)
+        for held, weight in ((self.lines, _line_weight), (self.paths, _path_weight), (self.tokens, _token_weight)):
+            for needle, rows in held.rows.items():
+                weighs = weight(needle)
+                if weighs and not (held is self.lines and self._is_habit(rows[0])):
+                    for mention in self._mentions(needle, rows, weighs):
+                        said[self.owner[mention.row]].append(mention)
+        for message, found in said.items():
+            sources = [each for each in self._by_source(found) if sum(mention.weight for mention in each[2]) >= ENOUGH]
+            needles: dict[int, set[str]] = defaultdict(set)
+            for mention in chain.from_iterable(mentions for _, _, mentions in sources):
+                needles[mention.row].add(mention.needle)
+            places = {row: places_in(self.texts[row], each) for row, each in needles.items()}
+            for holder, copies, mentions in sources:
+                for needle, row, *_ in mentions[:MOST_NEEDLES]:
+                    evidence = excerpt(self.texts[row], needle, places[row][needle])
+                    self.found[holder].append(Use("reference", message, row, needle, evidence, copies))
+
+    def _is_habit(self, row: int) -> bool:
+        """Whether the assistant said what stands first in a block, and wrote it to no file: it may say so again."""
+        return row in self.texts and not (self.does.get(row) or Doing()).changes
+
+    def _mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
+        """One mention for each message of the assistant that uses something while it is rare."""
+        before: list[int] = []
+        for message, here in groupby(rows, key=self.owner.__getitem__):
+            now = list(here)
+            if before:
+                said = next((row for row in now if row in self.texts), None)
+                if said is not None and needle not in self.replaced.get(message, ()):
+                    yield _Mention(needle, said, tuple(before), tuple(before), weight)
+            before += now
+            if len(before) > RARE:
+                return
+
+    def _holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
+        """The blocks before a message that hold something, newest last; none where it is not rare."""
+        found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, RARE + 1)))
+        return found if len(found) <= RARE else ()
+
+    def _by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
+        """What one use mentions by the block that it is from, and by what else held it: holder, copies, and mentions,
+        those first that say most.
+
+        A mention is from the block that most of the others can be from; of several, from the newest. A recorded summary
+        comes last, as it may be undone.
+        """
+        facts, owner = self.facts, self.owner
+        shares = Counter(row for mention in found for row in mention.sources)
+        groups: dict[tuple[int, tuple[int, ...]], list[_Mention]] = defaultdict(list)
+
+        def fitness(row: int) -> tuple[bool, int, int, int]:
+            return not facts.flags[owner[row]] & MessageFlag.SUMMARY, shares[row], owner[row], row
+
+        for mention in found:
+            holder = max(mention.sources, key=fitness)
+            groups[holder, tuple(row for row in mention.holders if row != holder)].append(mention)
+        for (holder, copies), mentions in groups.items():
+            yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
+
+
+def _line_weight(line: str) -> int:
+    return 0 if not says_much(line) else ENOUGH if len(line) >= LONG_LINE else 1
+
+
+def _path_weight(path: str) -> int:
+    return ENOUGH
+
+
+def _token_weight(token: str) -> int:
+    return ENOUGH if is_number(token) else 1

@@ -1,0 +1,43 @@
+"""What a recorded compaction took away and later messages came back to: the run went on without it, and used it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from context_tui.compaction.recorded import RecordedCompaction
+from context_tui.lab.regret.index import Use, Uses
+from context_tui.lab.replay.result import NEVER
+
+
+class Return(NamedTuple):
+    """A block (its row) that a compaction took away, and the first use of what it held, of the highest tier.
+
+    ``had`` are the rows of blocks that still had in the context what was used then: the summary's, where that told it;
+    none where nothing there did, so that it was guessed, fetched again or typed anew.
+    """
+
+    row: int
+    use: Use
+    had: tuple[int, ...]
+
+
+def returns(found: RecordedCompaction, uses: Uses) -> list[Return]:
+    """The blocks that were lost by *found* and used later by the recorded run, in prompt order.
+
+    Args:
+        uses: :func:`context_tui.lab.regret.index.index_of` its session.
+    """
+    gone, facts = uses.lost["keep"], found.session.facts
+    made = []
+    for row in found.lost:
+        later = (use for use in uses.by_row.get(row, ()) if use.message >= found.message)
+        use = next(later, None)
+        if use is None:
+            continue
+        had = tuple(
+            copy
+            for copy in use.copies
+            if facts.block_message[copy] < use.message and gone.get(copy, NEVER) > use.message
+        )
+        made.append(Return(row, use, had))
+    return made

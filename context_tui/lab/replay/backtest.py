@@ -1,0 +1,170 @@
+"""The agent's own policy held against the compactions that a recording holds: would it have fired there?
+
+A runtime compacts before a call, once what it believes has reached a threshold. So each recorded compaction tells an
+interval: the threshold is above what was believed at every look before it in the same context, and at most what was
+believed then, which the file itself often says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import NamedTuple
+
+from context_tui.compaction.plan import Trigger
+from context_tui.lab.replay.recording import Recording
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
+from context_tui.policies.triggers import runtime_states
+from context_tui.session.context import Context
+from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.facts import Compaction
+
+
+@dataclass(frozen=True)
+class Backtested:
+    """A recorded compaction, and what the policy makes of it.
+
+    Attributes:
+        message: where it happened; ``kind`` is full or micro, ``trigger`` what the file says started it.
+        recorded: tokens that the runtime believed then: as the file says, else as the policy believes; None where it
+            looks at something else than tokens.
+        testable: whether there is anything to hold against it; ``why`` says what there is not, or what was found.
+        off_by: calls by which the policy fires earlier (negative); 0 where it fires there; None where it does not fire.
+        above: the largest size recorded before a look at which it did not compact: its threshold is above that.
+    """
+
+    message: int
+    kind: str
+    trigger: str | None
+    recorded: int | None
+    testable: bool
+    off_by: int | None
+    why: str
+    above: int | None = None
+
+    @property
+    def hit(self) -> bool:
+        """Whether the policy fires there, or one call earlier."""
+        return self.off_by is not None and self.off_by >= -1
+
+
+class Threshold(NamedTuple):
+    """Thresholds, in tokens, that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
+
+    above: int
+    most: int
+    explains: int
+    of: int
+
+
+class Case(NamedTuple):
+    """A recorded compaction, and the parameters that the policy had then."""
+
+    compaction: Compaction
+    params: Params
+
+
+def backtest(
+    recording: Recording,
+    policy: Policy,
+    cases: Sequence[Case],
+    threshold: int | None = None,
+    checkpoint: Callable[[], object] = lambda: None,
+) -> list[Backtested]:
+    """Recorded compactions, held against a policy that runs along the unchanged recording.
+
+    Args:
+        threshold: tokens at which it fires, in place of its own.
+        checkpoint: called at every message and every compaction; it may raise to stop.
+    """
+    key = backtest, policy.phases
+    if key not in recording.memo:
+        recording.memo[key] = list(runtime_states(recording.session, policy.phases, checkpoint))
+    states, calls = recording.memo[key], [call.message for call in recording.calls]
+    tested = list[Backtested]()
+    for compaction, params in cases:
+        checkpoint()
+        tested.append(_tested(recording, _Fires(policy, params, threshold), compaction, states, calls))
+    return tested
+
+
+@dataclass(frozen=True)
+class _Fires:
+    """A policy's trigger, perhaps with another threshold; and whether it then does anything."""
+
+    policy: Policy
+    params: Params
+    threshold: int | None
+
+    def __call__(self, state: RuntimeState) -> Trigger:
+        trigger = self.policy.trigger(state, self.params)
+        if self.threshold is None or trigger.value is None:
+            return trigger
+        words = f"it has {trigger.value:,} of {self.threshold:,}"
+        return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
+
+    def clears(self, context: Context, state: RuntimeState) -> bool:
+        """Whether there is enough for it to clear."""
+        return self.policy.plan(context, self.params, state).changed
+
+
+def _tested(
+    recording: Recording,
+    fires: _Fires,
+    compaction: Compaction,
+    states: Sequence[RuntimeState],
+    calls: Sequence[int],
+) -> Backtested:
+    session, at = recording.session, compaction.message
+    facts, recorded = session.facts, compaction.pre_tokens if compaction.kind == "full" else None
+
+    def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Backtested:
+        return Backtested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
+
+    start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
+    if micro:
+        start = max(start, last_rewrite(facts, at - 1))
+    looked = attrgetter("at")
+    before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
+    if compaction.trigger == "manual":
+        return told("asked for by a person")
+    sizes = [state.recorded.context for state in before if state.recorded]
+    if not sizes:
+        return told("no size was recorded in its context before it")
+    context = session.context_at(at)
+    if micro:
+        kept = {row: body for row, body in context.replaced.items() if row not in compaction.cleared}
+        context = replace(context, replaced=kept, rewritten=last_rewrite(facts, at - 1), memo={})
+    state_now = runtime_state_of(context, session.window_at(at), len(session))
+    now, looks = fires(state_now), [(state, fires(state)) for state in before]
+    above, by_file = max(sizes), recorded is not None
+    if not by_file and now.unit == "tokens":
+        recorded = now.value
+        above = max([above, *(trigger.value for _, trigger in looks if trigger.value is not None)])
+    fired = (state for state, trigger in looks if trigger.fires)
+    first = next((each.at for each in fired if not micro or fires.clears(session.context_at(each.at), each)), None)
+    if first is not None:
+        early = bisect_left(calls, at) - bisect_left(calls, first)
+        calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
+        return told(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
+    reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
+    if now.fires or reached:
+        if micro and not fires.clears(context, state_now):
+            return told("it fires there, but finds too little to clear", testable=True, above=above)
+        return told("it fires there", testable=True, off_by=0, above=above)
+    says = f"the file says {recorded:,}; " if by_file and recorded != now.value else ""
+    return told(f"it does not fire there: {says}{now.reason}", testable=True, above=above)
+
+
+def explaining(tested: Sequence[Backtested]) -> Threshold | None:
+    """The thresholds that explain most of these compactions; None where none tells an interval."""
+    told = [each for each in tested if each.testable and each.recorded is not None]
+    spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]
+    if not spans:
+        return None
+    best = max((sum(low < most <= high for low, high in spans), most) for _, most in spans)
+    within = [span for span in spans if span[0] < best[1] <= span[1]]
+    return Threshold(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))

@@ -1,0 +1,306 @@
+"""What all replays of one session have in common, computed once: calls, sizes, events, and room for summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from statistics import median
+from typing import Any, NamedTuple
+
+from context_tui.compaction.plan import Insert
+from context_tui.lab.replay.amounts import (
+    NOTHING,
+    REQUESTS,
+    TEXT,
+    Amount,
+    minus,
+    of_block,
+    of_body,
+    of_message,
+    one,
+    plus,
+    tokens_of,
+    total,
+    weights,
+    without_thinking,
+)
+from context_tui.lab.replay.result import Call, Recorded
+from context_tui.lab.replay.scaling import Scale, scale_of, scaled
+from context_tui.policies.triggers import phases_at
+from context_tui.session.context import STUBS, Body
+from context_tui.session.epochs import order_at
+from context_tui.session.facts import Kind, MessageFlag, Role
+from context_tui.session.session import Content, Session
+from context_tui.session.sizes import BYTES_PER_TOKEN
+from context_tui.session.window import Window
+from context_tui.tokens.calibration import Calibration, calibrations
+from context_tui.tokens.estimators import message_tokens
+from context_tui.tokens.recorded import in_file
+
+USUAL_SUMMARY = 2_000
+"""Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
+
+
+class Event(NamedTuple):
+    """What the recording itself did to the context, from message ``at`` on.
+
+    ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
+    first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
+    ``rewrote`` says that a runtime forgets sizes that were reported before it; ``compaction`` that all this can be
+    undone: what went is in the file, and no person wanted it to go. A ``silent`` one shows only in the size of the call
+    whose reply is ``at``: a runtime that looks before that call still has what went.
+    """
+
+    at: int
+    order: Sequence[int] | None = None
+    start: int = 0
+    cleared: Mapping[int, Body] = {}
+    rewrote: bool = False
+    compaction: bool = False
+    silent: bool = False
+
+
+@dataclass(frozen=True)
+class _SummaryContent:
+    """The content of a session, and of the summaries that replays put behind it: these have no text, only a size."""
+
+    recorded: Content
+    texts: dict[int, str]
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        if message in self.texts:
+            return [{"type": "text", "text": self.texts[message]}]
+        return self.recorded.blocks(message)
+
+    def raw(self, record: int) -> str:
+        return self.recorded.raw(record)
+
+    def system(self) -> str:
+        return self.recorded.system()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.recorded.tools()
+
+    def unchanged(self) -> bool:
+        return self.recorded.unchanged()
+
+
+class Appended(NamedTuple):
+    """What a session appends to its context: whether each message is ``there``, and of those before each message the
+    estimated ``tokens`` (``bytes/4``), how many tool ``results`` there are, and what they ``held``.
+    """
+
+    there: list[bool]
+    tokens: list[int]
+    results: list[int]
+    held: list[Amount]
+
+
+class Recording:
+    """A session as replays go along it. Summaries of theirs become messages behind its last one, in ``facts``.
+
+    Attributes:
+        session: the session.
+        facts: its facts, with room for more messages.
+        calls: every call to the model, in order.
+        looks: messages before which a runtime may look, and in which phases it is then, in order.
+        events: what the recording did to its context, in order.
+        sent: of each message, whether a model was ever given it.
+        undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
+        summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
+        calibrations: how each model counts, and how well that is known.
+        scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
+            none is in it that needs no scaling.
+        not_in_file: tokens of the first request that are not among its messages, calibrated.
+        recorded: by call, the recorded tokens of its context; None where the file has none.
+        windows: by call, the context window.
+    """
+
+    def __init__(self, session: Session, summary_tokens: int | None = None) -> None:
+        facts, length = session.facts, len(session)
+        self.session, self.facts = session, facts.extendable()
+        self.calibrations: list[Calibration] = calibrations(facts)
+        self.sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
+        rows = {message: row for row, message in enumerate(facts.request_message)}
+        self.events = _events(session)
+        summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
+        begun = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
+        self.undone = frozenset(message for epoch in begun for message in range(epoch.message, epoch.start))
+        self.calls = [Call(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
+        end = self.calls[-1].message if self.calls else -1
+        looks = ((message, phases_at(facts, message)) for message in range(end + 1) if self.sent[message])
+        self.looks = [(message, phases) for message, phases in looks if phases]
+        sizes = [message_tokens(facts, message) for message in summaries if self.sent[message]]
+        told = [size for size in sizes if size]  # what is encrypted says nothing
+        self.summary_tokens = summary_tokens or (round(median(told)) if told else USUAL_SUMMARY)
+        self.content = _SummaryContent(session.content, {})
+        self._replies = frozenset(facts.request_message)
+        self._amounts: dict[int, Amount] = {}
+        self._appended: dict[Recorded, Appended] = {}
+        self._inserted: dict[tuple[Insert, int], list[int]] = {}
+        usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
+        self.recorded = [usage.context or None if usage else None for usage in usages]
+        by_model = {each.model: weights(each.factors) for each in self.calibrations}
+        self._weigh(by_model)
+        self.scaled = self._scales()
+        self._weigh({model: scaled(by, *self.scaled.get(model, (1.0, 1.0))) for model, by in by_model.items()})
+        self.not_in_file = self._not_in_file()
+        self.memo: dict[Any, Any] = {}
+        self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
+
+    def _is_call(self, message: int) -> bool:
+        facts = self.session.facts
+        put_in = message in self.undone or facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
+        return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
+
+    def _weigh(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
+        self._usual = next(iter(by_model.values()), weights(None))
+        names = (self.facts.models[row] if row >= 0 else "" for row in self.facts.request_model)
+        self._weights = [by_model.get(name, self._usual) for name in names]
+
+    def _scales(self) -> dict[str, Scale]:
+        """By model, what its factors are to be taken by, where contexts hold more by them than was recorded.
+
+        Less than nothing would be left of these otherwise, once most of it has gone.
+        """
+        calls: dict[str, list[tuple[int, int, int]]] = {}
+        models = self.facts.request_model
+        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+            if size:
+                rest = tokens_of(without_thinking(held), self.weights_at(call.request))
+                thinking = tokens_of(held, self.weights_at(call.request)) - rest
+                model = models[call.request]
+                calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append((size, rest, thinking))
+        found = {model: scale_of(sizes) for model, sizes in calls.items()}
+        return {model: scale for model, scale in found.items() if scale != (1.0, 1.0)}
+
+    def _not_in_file(self) -> int:
+        """System prompt, tools and what else the first recorded request had besides its messages.
+
+        Where no request is recorded, it is what of these the file holds.
+        """
+        facts = self.session.facts
+        if not facts.requests:
+            return tokens_of(one(TEXT, in_file(facts)), self._usual)
+        context = self.session.context_at(facts.request_message[0])
+        held = tokens_of(self.content_of(context.order, context.replaced), self.weights_at(0))
+        return max(facts.requests[0].context - held, 0)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """By call, the tokens of its recorded context; calibrated from what is in the file where none were recorded."""
+        if None not in self.recorded:
+            return [size or 0 for size in self.recorded]
+        found, row = list[int](), -1
+        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+            row = call.request if call.request >= 0 else row
+            found.append(size or tokens_of(held, self.weights_at(row)) + self.not_in_file)
+        return found
+
+    def _held(self) -> Iterator[Amount]:
+        """By call, what the recorded context holds of what is in the file."""
+        before = self.appended("keep").held
+        held, upto, events = NOTHING, 0, iter(self.events)
+        cleared: dict[int, Body] = {}
+        owner, begun, start = self.facts.block_message, frozenset[int](), 0
+        event = next(events, None)
+        for call in self.calls:
+            while event is not None and event.at <= call.message:
+                held, upto = plus(held, minus(before[event.at], before[upto])), event.at
+                if event.order is not None:
+                    held, begun, start = self.content_of(event.order, cleared), frozenset(event.order), event.start
+                there = (row for row in event.cleared if start <= owner[row] < upto or owner[row] in begun)
+                new = {row: event.cleared[row] for row in there if row not in cleared}
+                held = minus(held, total(of_block(self.facts, row) for row in new))
+                held = plus(held, total(of_body(self.facts, row, body) for row, body in new.items()))
+                cleared.update(event.cleared)
+                event = next(events, None)
+            held, upto = plus(held, minus(before[call.message], before[upto])), call.message
+            yield held
+
+    def appended(self, recorded: Recorded) -> Appended:
+        """What it appends, with its compactions kept or undone."""
+        if recorded not in self._appended:
+            facts, result = self.facts, int(Kind.TOOL_RESULT)
+            left_out = self.undone if recorded == "ignore" else frozenset[int]()
+            there = [sent and message not in left_out for message, sent in enumerate(self.sent)]
+            new = [message if is_there else -1 for message, is_there in enumerate(there)]
+            tokens = (message_tokens(facts, message) if message >= 0 else 0 for message in new)
+            kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
+            held = (self.amount(message) if message >= 0 else NOTHING for message in new)
+            self._appended[recorded] = Appended(
+                there,
+                [*accumulate(tokens, initial=0)],
+                [*accumulate((each.count(result) for each in kinds), initial=0)],
+                [*accumulate(held, plus, initial=NOTHING)],
+            )
+        return self._appended[recorded]
+
+    def window_at(self, message: int, call: int) -> Window:
+        """The context window at a message, behind which *call* is the next one."""
+        at_call = call < len(self.calls) and self.calls[call].message == message
+        return self.windows[call] if at_call else self.session.window_at(message)
+
+    def weights_at(self, request: int) -> tuple[float, ...]:
+        """What the model of a request makes of an amount (:func:`context_tui.lab.replay.amounts.tokens_of`)."""
+        return self._weights[request] if 0 <= request < len(self._weights) else self._usual
+
+    def amount(self, message: int) -> Amount:
+        """What a message holds as it was appended, and the request that it answered."""
+        known = self._amounts.get(message)
+        if known is None:
+            known = self._amounts[message] = self.amount_with(message, {})
+        return known
+
+    def amount_with(self, message: int, replaced: Mapping[int, Body]) -> Amount:
+        """The same with bodies in place of some of its blocks."""
+        found = of_message(self.facts, message, replaced)
+        found[REQUESTS] += message in self._replies  # a request takes room of its own
+        return tuple(found)  # type: ignore[return-value]
+
+    def content_of(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
+        """What messages hold with these bodies in place of blocks."""
+        owner = self.facts.block_message
+        changed = {owner[row] for row in replaced}
+        return total(
+            self.amount_with(message, replaced) if message in changed else self.amount(message) for message in order
+        )
+
+    def inserted(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
+        """The number of a message for *insert* that is none of those *there*, with a summary of so many estimated
+        tokens where it holds one.
+        """
+        made = self._inserted.setdefault((insert, summary_tokens), [])
+        known = next((number for number in made if number not in there), None)
+        if known is None:
+            text = insert.text("." * summary_tokens * BYTES_PER_TOKEN if insert.summary else "")
+            role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
+            flags = MessageFlag.SUMMARY if insert.summary else 0
+            known = self.facts.add_message(role, flags)
+            self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.summary)
+            made.append(known)
+            self.content.texts[known] = insert.text("(the summary is not written)" if insert.summary else "")
+        return known
+
+
+def _events(session: Session) -> list[Event]:
+    """What a recording did to its context: epochs that began, microcompactions, and results that went silently."""
+    facts, length = session.facts, len(session)
+    found = list[Event]()
+    for epoch in facts.epochs:
+        if epoch.cause != "start":
+            at = max(epoch.message + 1, epoch.start)
+            if at <= length:
+                undoable = epoch.cause == "compaction" and epoch.message > 0
+                found.append(Event(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
+    for compaction in facts.compactions:
+        if compaction.rewrote and compaction.message <= length:
+            cleared = dict.fromkeys(sorted(compaction.cleared), STUBS["recorded"])
+            found.append(Event(compaction.message, cleared=cleared, rewrote=True, compaction=True))
+    for drop in session.drops:
+        if drop.results and drop.message < length:
+            cleared = dict.fromkeys(drop.results, STUBS["inferred"])
+            found.append(Event(drop.message, cleared=cleared, compaction=True, silent=True))
+    return sorted(found, key=lambda event: (event.at, event.silent, event.order is None))

@@ -1,0 +1,119 @@
+"""A session in the lab: policies along it with their price and their regret; what they share is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from context_tui.lab.price.cache import Reuse
+from context_tui.lab.price.model import PriceModel, price_model
+from context_tui.lab.price.priced import Priced, price
+from context_tui.lab.price.recorded import Recorded as RecordedCalls
+from context_tui.lab.price.recorded import recorded_calls
+from context_tui.lab.regret.bound import Bound, bound
+from context_tui.lab.regret.cases import Regret, regret
+from context_tui.lab.regret.index import Uses, index_of
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import Firing, Recorded, Replay, rows_of
+from context_tui.lab.replay.walk import SUMMARY_DELAY, replay_with
+from context_tui.policies.base import Params, Policy
+from context_tui.session.session import Session
+
+
+class Study(NamedTuple):
+    """A replay, what it costs, what it dropped that was used later, and how much could have been dropped."""
+
+    replay: Replay
+    priced: Priced
+    regret: Regret
+    bound: Bound
+
+    def cases_of(self, firing: Firing) -> list[int]:
+        """The numbers of the regret's cases whose content went with this firing."""
+        return next(cases for each, cases in zip(self.replay.firings, self.by_firing(), strict=True) if each is firing)
+
+    def by_firing(self) -> list[list[int]]:
+        """By firing, the numbers of the regret's cases whose content went with it; each case is of one firing."""
+        found: list[list[int]] = [[] for _ in self.replay.firings]
+        at_message: dict[int, list[int]] = {}
+        for number, firing in enumerate(self.replay.firings):
+            at_message.setdefault(firing.message, []).append(number)
+        rows: dict[int, frozenset[int]] = {}
+        for number, case in enumerate(self.regret.cases):
+            took, *later = at_message[case.dropped]
+            for each in [took, *later] if later else ():
+                if each not in rows:
+                    rows[each] = rows_of(self.replay.firings[each].plan)
+                if case.row in rows[each]:
+                    took = each
+                    break
+            found[took].append(number)
+        return found
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a study is made.
+
+    Attributes:
+        recorded: whether compactions that the recording holds happen (``keep``) or not (``ignore``).
+        summary_tokens: estimated tokens (``bytes/4``) of a summary; None: the median of the recorded ones, else 2,000.
+        delay: calls that are made while a summary is written in the background.
+        shares_prefix: whether a summarizer is sent the calls' own beginning, which it reads from the prompt cache.
+        reuse: what a call reads from the prompt cache where the policy changed its prompt.
+    """
+
+    recorded: Recorded = "keep"
+    summary_tokens: int | None = None
+    delay: int = SUMMARY_DELAY
+    shares_prefix: bool = False
+    reuse: Reuse = "breakpoints"
+
+
+class Lab:
+    """One session, and what all studies of it share. The text is read when regret is first asked for."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.recording = Recording(session)
+
+    @cached_property
+    def calls(self) -> RecordedCalls:
+        """What the recorded calls read from the prompt cache."""
+        return recorded_calls(self.session)
+
+    @cached_property
+    def price_model(self) -> PriceModel:
+        """The model of the prompt cache beside what was recorded of it."""
+        return price_model(self.session)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """Where what each block holds is used later."""
+        return index_of(self.recording)
+
+    def study(
+        self,
+        policy: Policy,
+        params: Params,
+        settings: Settings = Settings(),
+        checkpoint: Callable[[], object] = lambda: None,
+    ) -> Study:
+        """A policy along the session. *checkpoint* is called at every call, and may raise to stop.
+
+        Raises:
+            PlanError: the policy cannot be replayed, or a number makes no sense.
+        """
+        made = replay_with(
+            self.recording,
+            policy,
+            params,
+            recorded=settings.recorded,
+            summary_tokens=settings.summary_tokens,
+            delay=settings.delay,
+            checkpoint=checkpoint,
+        )
+        priced = price(made, recorded=self.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
+        return Study(made, priced, regret(made, self.uses), bound(made, self.uses))

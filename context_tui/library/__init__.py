@@ -1,0 +1,1 @@
+"""The sessions on this machine: found, summarised, cached and followed."""

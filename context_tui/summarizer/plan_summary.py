@@ -1,0 +1,249 @@
+"""From a plan to its summary: what is asked, of whom, and what came back. Used by the command line and the inspector.
+
+Nothing is sent before :func:`write` is called with a summarizer that has endpoints; ``extract`` never sends anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from context_tui.compaction.plan import Plan
+from context_tui.compaction.prompt import Prompt
+from context_tui.compaction.tool_pairing import repair
+from context_tui.errors import PlanError
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.session import Message
+from context_tui.summarizer.apis import APIS
+from context_tui.summarizer.checks.summary_checks import Check, check_summary
+from context_tui.summarizer.endpoint import Endpoint
+from context_tui.summarizer.extract import MAX_CHARS, extract
+from context_tui.summarizer.masking import mask
+from context_tui.summarizer.payload import suspected_secrets
+from context_tui.summarizer.reply import Event, Summary, Usage
+from context_tui.summarizer.request import SummaryRequest, cleaned
+from context_tui.summarizer.secrets import mask_text
+from context_tui.summarizer.settings import resolve
+from context_tui.tokens import estimate
+from context_tui.tokens.estimators import tokens_of_bytes
+
+if TYPE_CHECKING:
+    import httpx
+
+EXTRACT = "extract"
+KINDS = (EXTRACT, *APIS)
+"""What a summarizer can be; the first is the default."""
+
+
+@dataclass(frozen=True)
+class Summarizer:
+    """Who writes a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers.
+
+    ``extract_bytes`` bounds an extract.
+    """
+
+    kind: str = EXTRACT
+    endpoints: tuple[Endpoint, ...] = ()
+    extract_bytes: int = MAX_CHARS
+
+    @property
+    def label(self) -> str:
+        """For display: ``extract``, or the first model and its host."""
+        if not self.endpoints:
+            return EXTRACT
+        return f"{self.endpoints[0].model} at {self.endpoints[0].host}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that a summary of a plan needs, put together before anything is sent.
+
+    Attributes:
+        head: the messages that will be summarised, as the runtime prepares them (before pair repair).
+        said: the same messages unprepared, without what the runtime put in: what an extract quotes.
+        previous: the body of the summary that the head holds, if it holds one.
+        request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
+        repairs: what had to be changed so that a provider accepts the head.
+        tokens: estimated tokens of the request (bytes/4).
+    """
+
+    head: list[Message]
+    said: list[Message]
+    previous: str | None
+    request: SummaryRequest
+    repairs: tuple[str, ...]
+    tokens: int
+    _masks: dict[str, tuple[list[Message], Mapping[str, int]]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def masked(self) -> bool:
+        """Whether suspected secrets are masked in what is sent, and in an extract."""
+        return self.request.mask_secrets
+
+    def with_masking(self, masked: bool) -> Prepared:
+        """The same with suspected secrets masked, or not."""
+        return replace(self, request=replace(self.request, mask_secrets=masked))
+
+    def secrets(self, kind: str) -> Mapping[str, int]:
+        """How many suspected secrets of each kind are in exactly what a summarizer of *kind* is sent, or reads."""
+        return self._mask(kind)[1]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the request to look at, with their secrets masked when ``masked``."""
+        return self._mask(EXTRACT)[0] if self.masked else self.request.messages
+
+    def _mask(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
+        if kind not in self._masks:
+            own = kind == EXTRACT
+            self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
+        return self._masks[kind]
+
+    def checks_of(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[Check]:
+        """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
+
+        A reply that is not whole fails one, edited or not; *cut_off* says how it ended.
+
+        An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
+        """
+        if not summary.model:
+            return [replace(each, severity="warning") for each in check_summary(text, self.head)]
+        if edited:
+            return check_summary(text, self.head, cut_off=cut_off)
+        request = self.request
+        return check_summary(
+            text,
+            self.head,
+            summary.usage,
+            summary.stop_reason,
+            request.sections,
+            max_tokens=request.max_tokens,
+            cut_off=cut_off,
+        )
+
+
+def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
+    """Put together what is asked for a plan's summary, with the prompt of its policy.
+
+    Raises:
+        PlanError: the plan summarises nothing.
+    """
+    content = plan.context.content
+    if content is None or not plan.summarises or not plan.summarised:
+        raise PlanError(f"{plan.policy}: nothing to summarise here")
+    if plan.prompt is None:
+        raise PlanError(f"{plan.policy}: its plan has no prompt for a summary")
+    head, previous, repairs = plan.head, plan.previous_summary, list[str]()
+    sent = head
+    if plan.prompt.history:
+        sent, repairs = repair(head)
+    request = replace(request_of(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
+    return Prepared(head, plan.said, previous, request, tuple(repairs), _tokens(request))
+
+
+def choose(
+    plan: Plan,
+    kind: str = EXTRACT,
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: Path | None = None,
+) -> Summarizer:
+    """The summarizer that flags, environment and configuration name, and the session's own model where the policy falls
+    back to it.
+
+    Raises:
+        SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
+    """
+    if kind == EXTRACT:
+        return Summarizer()
+    first = resolve(kind, model, base_url, environ=environ, config=config)
+    own = plan.context.facts.model or ""
+    endpoints = [first]
+    if plan.prompt is not None and plan.prompt.own_model and own not in ("", "<synthetic>", first.model):
+        endpoints.append(replace(first, model=own))
+    return Summarizer(kind, tuple(endpoints))
+
+
+async def write(
+    summarizer: Summarizer,
+    prepared: Prepared,
+    on_event: Callable[[Event], None] | None = None,
+    *,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Summary:
+    """Have the summary written. Cancelling the task closes the connection at once.
+
+    Args:
+        on_event: told each event of the reply as it comes.
+        transport: another way to carry requests, for tests.
+
+    Returns:
+        The summary; an extract's has no ``model``.
+
+    Raises:
+        SummarizerError: there is none; the message says why in one line.
+    """
+    if not summarizer.endpoints:
+        started = time.monotonic()
+        text = extract(prepared.said, prepared.previous, summarizer.extract_bytes)
+        if prepared.masked:
+            text = mask_text(text)[0]
+        return Summary(text, "", Usage(), "", time.monotonic() - started)
+    from context_tui.summarizer.client import summarize_with_fallback  # httpx: 120 ms
+
+    return await summarize_with_fallback(summarizer.endpoints, prepared.request, on_event, transport=transport)
+
+
+def write_blocking(
+    summarizer: Summarizer, prepared: Prepared, on_event: Callable[[Event], None] | None = None
+) -> Summary:
+    """:func:`write` where no event loop runs; an interrupt closes the connection and passes on."""
+    return asyncio.run(write(summarizer, prepared, on_event))
+
+
+def blocking_checks(checks: Iterable[Check]) -> list[Check]:
+    """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
+    return [each for each in checks if not each.ok and each.severity == "error"]
+
+
+def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
+    """What the user is told before anything is sent: to whom, how much, which secrets. Empty for an extract."""
+    if not summarizer.endpoints:
+        return []
+    first = summarizer.endpoints[0]
+    lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
+    lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
+    if found := prepared.secrets(summarizer.kind):
+        lines.append(f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {counted(found)}")
+    return lines
+
+
+def counted(secrets: Mapping[str, int]) -> str:
+    """Suspected secrets in words: ``2 AWS key id, 1 password``."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
+
+
+def request_of(
+    prompt: Prompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
+) -> SummaryRequest:
+    """What a summarizer is asked: a policy's prompt for this head.
+
+    Args:
+        previous: the body of a summary that the head holds, possibly empty, which is to be updated.
+        tools: the session's tool schemas, which keep a head of messages valid.
+    """
+    declared = list(tools or ()) if prompt.history else []
+    return SummaryRequest(prompt.system, prompt.ask(head, previous), declared, prompt.max_tokens, prompt.sections)
+
+
+def _tokens(request: SummaryRequest) -> int:
+    """What is sent, by bytes/4; thinking and blanks are left out of a request."""
+    fixed = tokens_of_bytes(utf8_len(request.system or ""))
+    fixed += tokens_of_bytes(len(compact_json(request.tools))) if request.tools else 0
+    return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

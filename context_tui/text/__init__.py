@@ -1,0 +1,1 @@
+"""Text and numbers: safe to draw, short to read; and private files."""

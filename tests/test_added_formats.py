@@ -150,7 +150,7 @@ WILD = """
 from context_tui.formats.base import Claim, Format
 from context_tui.formats.kit.line_scanner import LineScanner, only_session
 from context_tui.formats.kit.message_builder import Part
-from context_tui.losses import Losses
+from context_tui.session.losses import Losses
 from context_tui.session.facts import Role
 
 

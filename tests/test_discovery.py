@@ -50,7 +50,7 @@ def test_the_samples_of_an_installed_package_win(tmp_path: Path, monkeypatch: py
     package = tmp_path / "context_tui"
     (package / "_samples").mkdir(parents=True)
     (package / "_samples" / "demo.jsonl").write_text("{}\n")
-    monkeypatch.setattr(discover, "__file__", str(package / "discovery.py"))
+    monkeypatch.setattr(discover, "__file__", str(package / "library" / "discover.py"))
     assert [entry.name for entry in samples()] == ["demo"]
     (package / "_samples" / "demo.jsonl").unlink()
     assert samples() == []

@@ -278,7 +278,7 @@ def test_a_thread_that_ends_with_the_program_leaves_nothing(out: Path) -> None:
     code = f"""
 import threading, time
 from pathlib import Path
-from context_tui.temporary import private_folder
+from context_tui.text.private_files import private_folder
 ready = threading.Event()
 def work():
     with private_folder(Path({str(out)!r}), "x") as folder:

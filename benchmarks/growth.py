@@ -34,7 +34,7 @@ from context_tui.policies.registry import SHOWN
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
-from context_tui.tokens.breakdown import Read, wasted
+from context_tui.tokens.breakdown import FileRead, count_wasted
 
 FACTOR, BUDGET = 10, 13
 PATIENCE_S = 60
@@ -619,8 +619,8 @@ def every_koda_session(n: int, at: Path) -> Fresh:
 
 
 def reads_apart(n: int, at: Path) -> Fresh:
-    found = [Read(100, 1 + 20 * ((number * 7919) % n), 10, True) for number in range(n)]
-    return same(wasted, found)
+    found = [FileRead(100, 1 + 20 * ((number * 7919) % n), 10, True) for number in range(n)]
+    return same(count_wasted, found)
 
 
 def paired(of: Callable[[list[Record]], object], made: Callable[[int], list[Record]]) -> Callable[[int, Path], Fresh]:

@@ -16,7 +16,7 @@ from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, context_at
 from context_tui.session.facts import Kind, Usage
-from context_tui.tokens.estimators import context_tokens, message_tokens
+from context_tui.tokens.estimators import count_context_tokens, count_message_tokens
 
 REQUESTS_BYTES = 10_900_000
 """A session of about 1,000 requests, with recorded compactions."""
@@ -42,11 +42,13 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             continue
         now = context_at(facts, at)
         there = set(now.order)
-        held = {row: body for row, body in own.items() if facts.block_message[row] in there and row not in now.replaced}
-        context = Context(facts, at, now.order, now.epoch_start, {**now.replaced, **held})
-        knows = reply >= max(now.epoch_start, now.rewritten, forgot)
-        since = sum(message_tokens(facts, message) for message in now.order if message >= reply)
-        believed = reported + since if knows else context_tokens(context)
+        held = {
+            row: body for row, body in own.items() if facts.block_message[row] in there and row not in now.replacements
+        }
+        context = Context(facts, at, now.order, now.epoch_start, {**now.replacements, **held})
+        knows = reply >= max(now.epoch_start, now.last_rewrite, forgot)
+        since = sum(count_message_tokens(facts, message) for message in now.order if message >= reply)
+        believed = reported + since if knows else count_context_tokens(context)
         usage = Usage(reported) if knows else None
         window = recording.session.window_at(at)
         state = RuntimeState(
@@ -71,8 +73,8 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             firings, forgot = firings + 1, at
         if at in calls:
             call = recording.calls[calls[at]]
-            replaced = {**now.replaced, **held}
-            more = minus(recording.content_of(now.order, replaced), recording.content_of(now.order, now.replaced))
+            replaced = {**now.replacements, **held}
+            more = minus(recording.content_of(now.order, replaced), recording.content_of(now.order, now.replacements))
             size = max(recording.sizes[calls[at]] + tokens_of(more, recording.weights_at(call.request)), 0)
             sizes.append(size)
             if recording.recorded[calls[at]] is not None:

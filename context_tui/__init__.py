@@ -38,7 +38,7 @@ __all__ = [
     "tokens",
 ]
 
-_WHERE = {
+_MODULE_OF_NAME = {
     "Error": "errors",
     "PlanError": "errors",
     "SeveralSessions": "errors",
@@ -50,15 +50,15 @@ _WHERE = {
     "plan": "policies.planning",
     "sessions_in": "formats.opening",
 }
-_MODULES = {"replay": "lab.replay", "sweep": "lab.sweep", "tokens": "tokens"}
+_SUBMODULES = {"replay": "lab.replay", "sweep": "lab.sweep", "tokens": "tokens"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that importing the package costs nothing (PEP 562)."""
-    if name in _MODULES:
-        return import_module(f"context_tui.{_MODULES[name]}")
-    if name in _WHERE:
-        return getattr(import_module(f"context_tui.{_WHERE[name]}"), name)
+    if name in _SUBMODULES:
+        return import_module(f"context_tui.{_SUBMODULES[name]}")
+    if name in _MODULE_OF_NAME:
+        return getattr(import_module(f"context_tui.{_MODULE_OF_NAME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

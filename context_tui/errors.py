@@ -47,7 +47,7 @@ class PlanError(Error):
     exit_code = ExitCode.USAGE
 
 
-class RulerError(Error):
+class MeasureError(Error):
     """A ruler that cannot measure here: the extra that it needs is not installed."""
 
     exit_code = ExitCode.USAGE

@@ -23,9 +23,9 @@ from context_tui.formats.base import scan  # noqa: E402
 from context_tui.formats.opening import scanner_for, sessions_in  # noqa: E402
 from context_tui.session.facts import RecordKind  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
-from context_tui.tokens.calibration import calibrations  # noqa: E402
-from context_tui.tokens.measured import measured  # noqa: E402
-from context_tui.tokens.recorded import in_file, recorded_usage  # noqa: E402
+from context_tui.tokens.calibration import calibrate  # noqa: E402
+from context_tui.tokens.measured import index_context  # noqa: E402
+from context_tui.tokens.recorded import estimate_prompt, find_last_usage  # noqa: E402
 
 PAGE = ROOT / "docs" / "agreement.md"
 
@@ -87,8 +87,8 @@ def _read(name: str, form: str, session: Session) -> Read:
     facts = session.facts
     at = facts.request_message[-1] if facts.requests else len(session)
     context = session.context_at(min(at, len(session)))
-    usage = facts.requests[-1] if facts.requests else recorded_usage(context)
-    tested = [each for each in calibrations(facts) if each.error and each.error_bytes4]
+    usage = facts.requests[-1] if facts.requests else find_last_usage(context)
+    tested = [each for each in calibrate(facts) if each.error and each.error_bytes4]
     error = None
     if tested:
         most = max(tested, key=lambda each: each.requests)
@@ -102,9 +102,9 @@ def _read(name: str, form: str, session: Session) -> Read:
         sum(kind == RecordKind.PROBLEM for kind in facts.record_kind),
         session.turns,
         len(facts.requests),
-        len(facts.compactions) + sum(bool(drop.results) for drop in session.drops),
+        len(facts.compactions) + sum(bool(drop.cleared_blocks) for drop in session.drops),
         usage.context if usage else None,
-        measured(context).total + in_file(facts),
+        index_context(context).total + estimate_prompt(facts),
         error,
     )
 

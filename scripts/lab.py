@@ -268,7 +268,7 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
         for back in backtests(named.lab.recording):
             if back.tested[0].kind == "full":
                 session = named.lab.session
-                whole = f"{session.info.format} with a window of {session.window.whole:,}"
+                whole = f"{session.info.format} with a window of {session.window.model_tokens:,}"
                 every.setdefault(whole, []).extend(back.tested)
             for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
                 testable += each.testable

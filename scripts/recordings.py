@@ -19,9 +19,9 @@ sys.path.insert(0, str(ROOT))
 from context_tui.errors import UnreadableSession  # noqa: E402
 from context_tui.formats.opening import format_of, open_session  # noqa: E402
 from context_tui.policies.triggers import runtime_states  # noqa: E402
-from context_tui.session.fitting import content_of  # noqa: E402
+from context_tui.session.fitting import estimate_content  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
-from context_tui.tokens.fit import Fit, fit_at  # noqa: E402
+from context_tui.tokens.fit import EstimateCheck, check_estimate  # noqa: E402
 
 PAGE = ROOT / "docs" / "recordings.md"
 FAR = 0.1
@@ -55,7 +55,7 @@ class Row:
     drops: str
     offs: tuple[Off, ...] = field(default=(), repr=False)
     unbased: int = 0
-    fit: Fit | None = None
+    fit: EstimateCheck | None = None
 
     @property
     def median(self) -> float | None:
@@ -95,7 +95,7 @@ def row_of(name: str, session: Session) -> Row:
         ", ".join(f"{drop.message}: −{drop.tokens:,} {drop.explained_by or 'unexplained'}" for drop in session.drops),
         tuple(offs),
         unbased,
-        fit_at(session, session.context_at()) if len(session) else None,
+        check_estimate(session, session.context_at()) if len(session) else None,
     )
 
 
@@ -122,7 +122,7 @@ def _why(session: Session, row: int, off: int) -> str:
     if drop is not None:
         return f"drop, {drop.explained_by or 'unexplained'}"
     before = facts.request_message[row - 1]
-    content = content_of(facts, range(before, message))
+    content = estimate_content(facts, range(before, message))
     growth = facts.requests[row].context - facts.requests[row - 1].context
     if content.images:
         return "images, which count by their bytes"
@@ -150,10 +150,10 @@ def table(found: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fit(fit: Fit | None) -> str:
+def _fit(fit: EstimateCheck | None) -> str:
     if fit is None:
         return "nothing recorded"
-    return f"{fit.off:+.0%}" + (f": {fit.cause}" if fit.cause else "")
+    return f"{fit.relative_error:+.0%}" + (f": {fit.causes_text}" if fit.causes_text else "")
 
 
 _HEAD = """# Our numbers beside recorded ones

@@ -14,7 +14,7 @@ from context_tui.compaction.tool_pairing import RENAMED, compare, problems
 from context_tui.export.files import export, is_copied, writable_formats
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from tests.vendors import refused
 
 Plan = Any
@@ -130,7 +130,7 @@ def recorded(session: Session) -> dict[str, Any]:
         for message in range(len(session))
     ]
     return {
-        "messages": [*zip(facts.role, facts.flags, facts.time, facts.ended, blocks, strict=True)],
+        "messages": [*zip(facts.role, facts.flags, facts.time, facts.end_time, blocks, strict=True)],
         "requests": [*zip(facts.request_message, facts.request_time, facts.requests, strict=True)],
         "models": [facts.models[row] if row >= 0 else "" for row in facts.request_model],
         "compactions": [(each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions],
@@ -147,7 +147,11 @@ def differences(before: Session, after: Session) -> list[str]:
     for what, now, was in (
         ("tokens", ct.tokens.estimate(after.context_at()) or 0, ct.tokens.estimate(before.context_at()) or 0),
         ("messages", len(after.context_at()), len(before.context_at())),
-        ("turns", len(measured(after.context_at()).turn_starts), len(measured(before.context_at()).turn_starts)),
+        (
+            "turns",
+            len(index_context(after.context_at()).turn_starts),
+            len(index_context(before.context_at()).turn_starts),
+        ),
     ):
         if now != was:
             has = f"{'est. ' if what == 'tokens' else ''}{now:,} {what.removesuffix('s') if now == 1 else what}"

@@ -10,7 +10,7 @@ import pytest
 import context_tui as ct
 from context_tui.cli.inspect import report_of
 from context_tui.session.fitting import PRIOR
-from context_tui.tokens.calibration import GOOD, LEAST_REQUESTS, calibrations
+from context_tui.tokens.calibration import MAX_USABLE_ERROR, MIN_REQUESTS, calibrate
 from tests.formats.providers import RATES, Provider
 from tests.formats.recordings import text
 
@@ -19,8 +19,8 @@ def test_a_known_tokenizer_is_found_and_predicted(tmp_path: Path) -> None:
     made = Provider()
     made.user("do it")
     made.steps(40)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert found.usable and not found.why and found.requests == 40 and found.model == "claude-opus-4-5"
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
+    assert found.usable and not found.reason and found.requests == 40 and found.model == "claude-opus-4-5"
     assert found.factors.result == pytest.approx(RATES["tool_result"], abs=0.02)
     assert found.error is not None and found.error_bytes4 is not None
     assert found.error.median < 0.01 and found.error.p95 < 0.02, "on the half that it was not fitted on"
@@ -33,7 +33,7 @@ def test_each_model_has_its_own(tmp_path: Path) -> None:
     made.steps(30)
     made.model, made.rate = "claude-fable-5", 1.4
     made.steps(30)
-    first, second = calibrations(made.recording.open(tmp_path).facts)
+    first, second = calibrate(made.recording.open(tmp_path).facts)
     assert (first.model, second.model) == ("claude-opus-4-5", "claude-fable-5")
     assert second.factors.result == pytest.approx(1.4 * first.factors.result, abs=0.05)
     assert first.usable and second.usable
@@ -43,7 +43,7 @@ def test_a_kind_that_was_hardly_seen_is_taken_to_be_like_the_others(tmp_path: Pa
     made = Provider(rate=1.5)
     made.user("do it")
     made.steps(20)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
     assert found.factors.text == pytest.approx(1.5 * PRIOR.text, rel=0.1), "no reply had a text"
 
 
@@ -54,7 +54,7 @@ def test_what_comes_without_a_record_is_predicted_on_average(tmp_path: Path) -> 
         made.steps(1)
         made.step(size=400 + 700 * (number * 7 % 11))
         made.context += 600 if number % 4 == 0 else 0
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
     assert found.factors.unrecorded == pytest.approx(75, abs=15)
     assert found.error is not None and found.error.median < 0.005
     assert found.factors.result == pytest.approx(RATES["tool_result"], abs=0.05), "it is none of what the file holds"
@@ -68,23 +68,23 @@ def test_clearing_without_a_record_is_no_error_of_the_calibration(tmp_path: Path
     made.steps(30)
     made.clear(40_000, 30_000)
     made.steps(10)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
     assert found.error is not None and found.error.p95 < 0.01
 
 
 def test_too_few_requests_say_so_and_what_is_used_instead(tmp_path: Path) -> None:
     made = Provider(rate=1.4)
     made.user("do it")
-    made.steps(LEAST_REQUESTS - 1)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert not found.usable and found.error is None and found.instead == "factors of few requests"
-    assert found.why == "only 11 of its requests recorded a size; 12 are needed"
+    made.steps(MIN_REQUESTS - 1)
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
+    assert not found.usable and found.error is None and found.fallback == "factors of few requests"
+    assert found.reason == "only 11 of its requests recorded a size; 12 are needed"
     assert found.factors.result == pytest.approx(1.4 * RATES["tool_result"], rel=0.05), "nearer than what is typical"
     made = Provider()
     made.user("do it")
     made.steps(3)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert found.factors is PRIOR and found.instead == "typical factors"
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
+    assert found.factors is PRIOR and found.fallback == "typical factors"
 
 
 def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Pa
     for number in range(40):
         made.context += 9_000 * (number * 7 % 5)  # of what nobody knows
         made.step(size=400)
-    (found,) = calibrations(made.recording.open(tmp_path).facts)
-    assert not found.usable and found.factors is PRIOR and found.why
+    (found,) = calibrate(made.recording.open(tmp_path).facts)
+    assert not found.usable and found.factors is PRIOR and found.reason
 
 
 def test_without_usage_there_is_none() -> None:
     session = ct.from_messages([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])
-    assert calibrations(session.facts) == [] and report_of(session)["calibration"] == []
+    assert calibrate(session.facts) == [] and report_of(session)["calibration"] == []
 
 
 def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,8 +127,8 @@ def test_the_recordings(shared: Path) -> None:
         (each.error.median, each.error_bytes4.median)
         for path in sorted((shared / "corpus" / "claude-code").glob("*.jsonl"))
         for info in ct.sessions_in(path)[:1]
-        for each in calibrations(ct.open_session(f"{path}#{info.id}" if info.id else path).facts)
+        for each in calibrate(ct.open_session(f"{path}#{info.id}" if info.id else path).facts)
         if each.error is not None and each.error_bytes4 is not None
     ]
     assert len(errors) >= 10 and median(fitted for fitted, _ in errors) < 0.02
-    assert all(fitted < min(plain, GOOD) for fitted, plain in errors)
+    assert all(fitted < min(plain, MAX_USABLE_ERROR) for fitted, plain in errors)

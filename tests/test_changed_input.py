@@ -189,9 +189,9 @@ def test_what_was_read_is_remembered_and_not_the_map(tmp_path: Path) -> None:
         other.seek(4)
         other.write(b"TWO")
     file.note_read(4)
-    assert file.unchanged()  # that part was not read yet
+    assert file.is_unchanged()  # that part was not read yet
     file.note_read(8)
-    assert file.unchanged()
+    assert file.is_unchanged()
     with path.open("r+b") as other:
         other.write(b"ONE")
-    assert file.data[:3] == b"ONE" and not file.unchanged()
+    assert file.data[:3] == b"ONE" and not file.is_unchanged()

@@ -15,7 +15,7 @@ from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import bytes_to_tokens
 from context_tui.summarizer import plan_summary
 from context_tui.summarizer.checks.compare import (
     Contender,
@@ -193,7 +193,7 @@ def test_points_are_apart_by_the_same_tokens_and_before_the_assistant(rounds: in
     session = from_messages(history())
     points = points_of(session, 48, rounds)
     assert len(points) == rounds and points[-1] == 48
-    sizes = [sum(tokens_of_bytes(len(str(session.message(m)))) for m in range(point)) for point in points]
+    sizes = [sum(bytes_to_tokens(len(str(session.message(m)))) for m in range(point)) for point in points]
     for place, (point, size) in enumerate(zip(points[:-1], sizes, strict=False)):
         assert session.message(point)["role"] == "assistant"
         assert size / sizes[-1] == pytest.approx((place + 1) / rounds, abs=0.1)

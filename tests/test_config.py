@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from context_tui.app.config import Config, ConfigError, Saved, checked_name, read_config, save_settings, save_theme
+from context_tui.app.config import (
+    Config,
+    ConfigError,
+    SavedSettings,
+    read_config,
+    save_settings,
+    save_theme,
+    validate_name,
+)
 from context_tui.cli import main
 from context_tui.policies.parameters import assignments, differences, params_for
 from context_tui.policies.registry import POLICIES
@@ -44,7 +52,7 @@ def written(path: Path) -> Path:
 
 
 def test_it_says_what_stands_in_it(written: Path) -> None:
-    frugal = Saved("defect-microcompact", ("keep_recent_turns=1",))
+    frugal = SavedSettings("defect-microcompact", ("keep_recent_turns=1",))
     assert read_config() == Config("context-light", {"apply": "A"}, {"frugal": frugal})
 
 
@@ -73,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_not_called_wrong(path: Path) -> None:
 def test_what_is_wrong_is_told_in_a_line_and_not_written_over(path: Path, text: str, wrong: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
-    for act in (read_config, lambda: save_theme("x"), lambda: save_settings("a", Saved("chain", ()))):
+    for act in (read_config, lambda: save_theme("x"), lambda: save_settings("a", SavedSettings("chain", ()))):
         with pytest.raises(ConfigError, match=wrong) as error:
             act()
         assert "\n" not in str(error.value)
@@ -81,8 +89,8 @@ def test_what_is_wrong_is_told_in_a_line_and_not_written_over(path: Path, text: 
 
 
 def test_saving_changes_nothing_else(written: Path) -> None:
-    assert save_settings("wide", Saved("chain", ("koda-microcompact.keep_recent=9",))) == written
-    save_settings("frugal", Saved("defect-microcompact", ("keep_recent_turns=2",)))
+    assert save_settings("wide", SavedSettings("chain", ("koda-microcompact.keep_recent=9",))) == written
+    save_settings("frugal", SavedSettings("defect-microcompact", ("keep_recent_turns=2",)))
     save_theme("dracula")
     text = written.read_text()
     assert text.startswith('# my settings\ntheme = "dracula"  # bright room\n\n[summarizer.anthropic]\nmodel = "m"\n')
@@ -95,8 +103,8 @@ def test_saving_changes_nothing_else(written: Path) -> None:
 
 def test_a_file_is_made_where_there_is_none(path: Path) -> None:
     save_theme("context-light")
-    save_settings("one", Saved("manual", ("clear=2:0,4:1",)))
-    assert read_config() == Config("context-light", {}, {"one": Saved("manual", ("clear=2:0,4:1",))})
+    save_settings("one", SavedSettings("manual", ("clear=2:0,4:1",)))
+    assert read_config() == Config("context-light", {}, {"one": SavedSettings("manual", ("clear=2:0,4:1",))})
 
 
 def test_a_folder_that_cannot_be_written_is_named_without_our_temporary_file(path: Path) -> None:
@@ -117,8 +125,8 @@ def test_a_link_is_followed(written: Path, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["", "a b", "chain", "-x", "x" * 41, "é"])
 def test_names_that_cannot_be_given_are_refused(name: str) -> None:
     with pytest.raises(ConfigError):
-        checked_name(name, list(POLICIES))
-    assert checked_name(" frugal-2 ", list(POLICIES)) == "frugal-2"
+        validate_name(name, list(POLICIES))
+    assert validate_name(" frugal-2 ", list(POLICIES)) == "frugal-2"
 
 
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
@@ -133,7 +141,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 def test_saved_settings_come_back_as_they_were(path: Path, policy: str, values: dict[str, Any]) -> None:
     chosen = POLICIES[policy]
     before = params_for(chosen, values)
-    save_settings("mine", Saved(policy, tuple(assignments(values))))
+    save_settings("mine", SavedSettings(policy, tuple(assignments(values))))
     texts = dict(each.split("=", 1) for each in read_config().settings["mine"].params)
     found = differences(chosen, params_for(chosen, texts))
     assert found == differences(chosen, before)

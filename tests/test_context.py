@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
 from context_tui.session.facts import Role
-from context_tui.tokens.fit import fit_at
-from context_tui.tokens.recorded import not_in_file, recorded_usage
+from context_tui.tokens.fit import check_estimate
+from context_tui.tokens.recorded import compute_not_in_file, find_last_usage
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 
@@ -73,9 +73,9 @@ def test_a_context_is_what_came_before_it_in_its_epoch(tmp_path: Path, recording
         begin = max((start for start in starts if start < at), default=0)
         assert list(session.context_at(at).order) == list(range(begin, at))
         rows = session.facts.request_message
-        forgotten = max((c.message for c in session.facts.compactions if c.rewrote and c.message <= at), default=0)
+        forgotten = max((c.message for c in session.facts.compactions if c.is_rewrite and c.message <= at), default=0)
         own = [row for row, message in enumerate(rows) if max(begin, forgotten) <= message < at]
-        use = recorded_usage(session.context_at(at))
+        use = find_last_usage(session.context_at(at))
         assert (use.context if use else None) == (session.facts.requests[own[-1]].context if own else None)
 
 
@@ -88,7 +88,7 @@ def test_not_in_the_file_is_taken_at_the_first_request(tmp_path: Path) -> None:
     recording.assistant(text("y" * 4_000), use=usage(1_000, 9_000, 500))
     recording.user("x" * 40_000)
     recording.assistant(text("z"), use=usage(99_000))
-    assert not_in_file(recording.open(tmp_path).context_at()) == 10_500 - 100
+    assert compute_not_in_file(recording.open(tmp_path).context_at()) == 10_500 - 100
 
 
 @pytest.mark.parametrize("recorded", [1, 100])
@@ -96,8 +96,8 @@ def test_not_in_the_file_is_never_negative(tmp_path: Path, recorded: int) -> Non
     recording = Recording()
     recording.user("x" * 400)
     recording.assistant(text("y"), use=usage(recorded))
-    assert not_in_file(recording.open(tmp_path).context_at()) is None
-    assert not_in_file(ct.from_messages([{"role": "user", "content": "x"}]).context_at()) is None
+    assert compute_not_in_file(recording.open(tmp_path).context_at()) is None
+    assert compute_not_in_file(ct.from_messages([{"role": "user", "content": "x"}]).context_at()) is None
 
 
 def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:
     recording.results(result("t1", "y" * 40_000))
     recording.assistant(text("z"), use=usage(25_000))
     session = recording.open(tmp_path)
-    fit = fit_at(session, session.context_at())
-    assert fit and fit.expected == 10_101 and fit.off == pytest.approx(-0.596, abs=0.001)
-    assert fit.cause == "unexplained: 14,899 tokens more"
+    fit = check_estimate(session, session.context_at())
+    assert fit and fit.expected == 10_101 and fit.relative_error == pytest.approx(-0.596, abs=0.001)
+    assert fit.causes_text == "unexplained: 14,899 tokens more"
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_an_id_that_is_used_again_is_that_of_the_last_call_before() -> None:
     facts = ct.from_messages(
         [{"role": "user", "content": "go"}, *turns, {"role": "user", "content": [result("c", "")]}]
     ).facts
-    for known in (facts, facts.extendable()):
+    for known in (facts, facts.copy()):
         rows = [next(known.blocks_of(message)) for message in range(1, len(known))]
         uses, results = [rows[at] for at in (0, 2, 4, 5, 7)], [rows[at] for at in (1, 3, 6, 8)]
-        assert [known.use_of(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
-        assert [known.result_of(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
-        assert known.use_of(rows[-1]) == -1
-    more = facts.extendable()
+        assert [known.tool_use_of(row) for row in results] == [uses[at] for at in (0, 1, 3, 4)]
+        assert [known.tool_result_of(row) for row in uses] == [results[0], results[1], -1, results[2], results[3]]
+        assert known.tool_use_of(rows[-1]) == -1
+    more = facts.copy()
     more.add_call(more.add_message(Role.ASSISTANT), "a", "Read", {})
-    assert facts.calls_again != more.calls_again
+    assert facts.repeated_calls != more.repeated_calls

@@ -14,7 +14,7 @@ import context_tui as ct
 from context_tui.cli.inspect import report_of
 from context_tui.export.files import export, writable_formats
 from context_tui.session.session import Session
-from context_tui.tokens.fit import FAR_OFF, fit_at
+from context_tui.tokens.fit import LARGE_ERROR, check_estimate
 from scripts.recordings import PAGE, rows, table
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
@@ -94,8 +94,8 @@ def test_what_a_recorded_microcompaction_cleared_is_inferred_without_its_record(
     whole, silent = ct.open_session(recorded), ct.open_session(path)
     [drop] = silent.drops
     assert drop.explained_by == "cleared results"
-    assert {silent.facts.call_id(row) for row in drop.results} == {
-        whole.facts.call_id(row) for row in whole.facts.compactions[0].cleared
+    assert {silent.facts.call_id(row) for row in drop.cleared_blocks} == {
+        whole.facts.call_id(row) for row in whole.facts.compactions[0].cleared_blocks
     }
 
 
@@ -103,13 +103,13 @@ def test_what_a_recorded_microcompaction_cleared_is_inferred_without_its_record(
 def test_causes_add_up(path: Path) -> None:
     for session in opened(path):
         for at in sorted({len(session) * part // 8 for part in range(1, 9)}):
-            fit = fit_at(session, session.context_at(at))
-            if fit is None or abs(fit.off) < FAR_OFF:
+            fit = check_estimate(session, session.context_at(at))
+            if fit is None or abs(fit.relative_error) < LARGE_ERROR:
                 continue
             gap = fit.expected - fit.recorded
             assert sum(cause.tokens for cause in fit.causes) + fit.unexplained == gap
             if fit.causes and session.info.format == "claude-code" and len(fit.causes) > 1:
-                assert abs(fit.unexplained) <= 0.5 * max(abs(gap), 0.1 * fit.recorded), fit.cause
+                assert abs(fit.unexplained) <= 0.5 * max(abs(gap), 0.1 * fit.recorded), fit.causes_text
 
 
 def test_text_measures_what_the_facts_say(path: Path) -> None:

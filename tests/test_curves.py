@@ -17,9 +17,9 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import bytes_to_tokens
 from context_tui.tokens import estimate
-from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.measured import ContextIndex, index_context
 
 TOOLS = ("Read", "Bash", "Edit", "bash")
 BODIES = (
@@ -150,7 +150,7 @@ def test_tokens_after_are_those_of_the_session_that_it_leaves(
     context = session.context_at()
     plan = policy.plan(context, params, runtime_state_of(context, session.window, len(session)))
     after = apply(session, plan, "in short")
-    summary = tokens_of_bytes(utf8_len(plan.summary.text("in short"))) if plan.summary else 0
+    summary = bytes_to_tokens(utf8_len(plan.summary.text("in short"))) if plan.summary else 0
     off = (
         len(plan.changes) if name == "swe-agent-last-n" else 0
     )  # it tells the number of lines, taken to be of two digits
@@ -164,12 +164,12 @@ def test_sums_after_other_bodies_are_those_of_counting_anew(
     messages: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     context = from_messages(messages).context_at()
-    rows = measured(context).results.block
+    rows = index_context(context).results.block
     chosen = data.draw(st.lists(st.sampled_from(rows), unique=True) if rows else st.just([]))
-    other = context.replacing({row: Body.of("another body " * (row % 5)) for row in chosen})
-    anew = Measured(Context(other.facts, other.at, other.order, other.epoch_start, other.replaced))
+    other = context.with_bodies({row: Body.from_text("another body " * (row % 5)) for row in chosen})
+    anew = ContextIndex(Context(other.facts, other.at, other.order, other.epoch_start, other.replacements))
     for name in ("tokens", "prefix", "total", "results", "turn_starts", "assistants", "tool_of_call", "position_of"):
-        assert getattr(measured(other), name) == getattr(anew, name), name
+        assert getattr(index_context(other), name) == getattr(anew, name), name
 
 
 @given(messages=MESSAGES, cut=st.integers(0, 24))

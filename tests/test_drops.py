@@ -14,9 +14,9 @@ from context_tui.formats.opening import choose, scanner_for
 from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts, Kind
-from context_tui.session.fitting import fit
+from context_tui.session.fitting import fit_factors
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from tests.formats.providers import RATES, Provider
 from tests.formats.recordings import Recording, call, result, text, usage
 
@@ -24,7 +24,7 @@ from tests.formats.recordings import Recording, call, result, text, usage
 def drops(session: Session) -> list[tuple[int, int, str | None, list[str]]]:
     facts = session.facts
     return [
-        (drop.message, drop.tokens, drop.explained_by, [facts.call_id(row) for row in drop.results])
+        (drop.message, drop.tokens, drop.explained_by, [facts.call_id(row) for row in drop.cleared_blocks])
         for drop in session.drops
     ]
 
@@ -55,7 +55,7 @@ def test_the_factors_of_a_tokenizer_are_found(tmp_path: Path) -> None:
     made.user("do it")
     made.steps(40)
     facts = made.recording.open(tmp_path).facts
-    found = fit(facts, len(facts.requests))
+    found = fit_factors(facts, len(facts.requests))
     assert found is not None and found.intervals == 39
     assert found.result == pytest.approx(RATES["tool_result"], abs=0.02)
     assert found.signature == pytest.approx(RATES["signature"], abs=0.25) and found.error < 5
@@ -66,7 +66,7 @@ def test_too_few_requests_have_no_factors(tmp_path: Path) -> None:
     made.user("do it")
     made.steps(4)
     facts = made.recording.open(tmp_path).facts
-    assert fit(facts, len(facts.requests)) is None and fit(facts, 0) is None
+    assert fit_factors(facts, len(facts.requests)) is None and fit_factors(facts, 0) is None
 
 
 def test_results_of_the_right_size_explain_a_drop(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_what_went_is_out_of_the_context_from_then_on(tmp_path: Path) -> None:
     session = cleared(tmp_path)
     at = session.drops[0].message
     before, after = session.context_at(at), session.context_at(at + 1)
-    assert not before.replaced and {body.known for body in after.replaced.values()} == {"inferred"}
-    assert measured(before).total - measured(after).total > 22_000
+    assert not before.replacements and {body.source for body in after.replacements.values()} == {"inferred"}
+    assert index_context(before).total - index_context(after).total > 22_000
     plan = ct.plan(session, "defect-microcompact", keep_recent_turns=1, min_clear_tokens=512)
     assert {edit.call_id for edit in plan.edits}.isdisjoint({"t1", "t3", "t4"})
     assert session.to_messages()[2]["content"][0]["content"] == "[Old tool result content cleared]"
@@ -101,7 +101,7 @@ def test_what_went_is_out_of_the_context_from_then_on(tmp_path: Path) -> None:
 def test_a_drop_of_another_size_is_unexplained(tmp_path: Path) -> None:
     session = cleared(tmp_path, unsized=60_000)
     assert [(explained, results) for _, _, explained, results in drops(session)] == [(None, [])]
-    assert not session.context_at().replaced
+    assert not session.context_at().replacements
 
 
 def test_results_that_were_read_from_the_cache_have_not_gone(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_where_no_model_is_recorded_it_may_have_been_another_one(tmp_path: Path)
     export(session, out, "koda")
     copy = ct.open_session(out)
     assert [found[:3] for found in drops(copy)] == [(*drops(session)[0][:2], None)]
-    assert not copy.context_at().replaced
+    assert not copy.context_at().replacements
 
 
 def test_what_is_inferred_of_a_written_file_is_not_missing_in_it(
@@ -215,16 +215,16 @@ def test_what_is_inferred_of_a_written_file_is_not_missing_in_it(
 ) -> None:
     session = cleared(tmp_path, model="claude-haiku-4-5")
     length = len(session.context_at())
-    found = drops_of._drop
+    found = drops_of._explain_drop
 
     def guessed(facts: Facts, row: int, fall: int) -> Drop:
         first = next(row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT)
-        return replace(found(facts, row, fall), results=(first,))
+        return replace(found(facts, row, fall), cleared_blocks=(first,))
 
-    monkeypatch.setattr(drops_of, "_drop", guessed)
+    monkeypatch.setattr(drops_of, "_explain_drop", guessed)
     export(session, tmp_path / "copy.db", "koda")
     copy = ct.open_session(tmp_path / "copy.db")
-    assert len(copy.context_at()) == length and len(copy.context_at().replaced) == 1
+    assert len(copy.context_at()) == length and len(copy.context_at().replacements) == 1
 
 
 def test_a_recorded_microcompaction_explains_a_drop(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_recorded_microcompaction_explains_a_drop(tmp_path: Path) -> None:
     made.reply(text("reply"))
     session = made.recording.open(tmp_path)
     assert [(explained, results) for _, _, explained, results in drops(session)] == [("microcompaction", [])]
-    assert {body.known for body in session.context_at().replaced.values()} == {"recorded"}
+    assert {body.source for body in session.context_at().replacements.values()} == {"recorded"}
 
 
 def test_what_falls_where_a_context_begins_anew_is_no_drop(tmp_path: Path) -> None:

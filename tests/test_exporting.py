@@ -189,7 +189,7 @@ def test_a_writer_that_leaves_a_call_without_its_result_is_refused(
     def write(self: object, session: Session, path: Path) -> Losses:
         losses, messages = Losses(), session.to_messages()
         for block in messages[2]["content"]:
-            losses.leave_out("results left out", block)
+            losses.omit("results left out", block)
         path.write_text(json.dumps({"messages": [*messages[:2], *messages[3:]]}))
         return losses
 

@@ -43,11 +43,11 @@ from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts, MessageFlag, Role
-from context_tui.session.jsontext import loads, loads_all, value_ranges
+from context_tui.session.jsontext import find_value_ranges, loads, loads_all
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
-from context_tui.tokens.believed import believed
-from context_tui.tokens.breakdown import Read, wasted
+from context_tui.tokens.believed import compute_believed_size
+from context_tui.tokens.breakdown import FileRead, count_wasted
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
 
@@ -105,8 +105,8 @@ def test_sizes_before_compactions_are_those_of_their_contexts(tmp_path: Path, re
     session = recording.open(tmp_path)
     expected = []
     for compaction in session.facts.compactions:
-        before = context_at(session.facts, min(compaction.message, len(session)), cleared=False)
-        expected.append(believed(before).tokens if len(before) else None)
+        before = context_at(session.facts, min(compaction.message, len(session)), after_micro=False)
+        expected.append(compute_believed_size(before).tokens if len(before) else None)
     assert [each["tokens_before"] for each in report_of(session)["compactions"]] == expected
 
 
@@ -126,7 +126,7 @@ def test_a_window_is_looked_up_once_for_all_models(tmp_path: Path, monkeypatch: 
 
 @given(st.lists(st.integers(0, 20)))
 def test_spans_are_the_numbers_that_they_were_made_of(numbers: list[int]) -> None:
-    spans = Spans.of(numbers)
+    spans = Spans.from_numbers(numbers)
     assert spans == numbers and list(spans) == numbers and len(spans) == len(numbers)
     assert [spans[at] for at in range(-len(numbers), len(numbers))] == numbers * 2 and spans[1:3] == numbers[1:3]
     assert spans.end == max(numbers, default=-1) + 1 and all(number in spans for number in numbers)
@@ -202,28 +202,28 @@ def test_pairs_are_found_without_looking_at_all_others(of: str, name: str, monke
 
 
 def test_lines_read_twice_are_found_without_looking_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, end = Counter[str](), Read.end.fget  # type: ignore[attr-defined]
+    counted, end = Counter[str](), FileRead.end.fget  # type: ignore[attr-defined]
 
-    def counting_end(read: Read) -> float:
+    def counting_end(read: FileRead) -> float:
         counted["end"] += 1
         return float(end(read))
 
-    monkeypatch.setattr(Read, "end", property(counting_end))
-    assert wasted([Read(100, 1 + 20 * ((number * 37) % 200), 10, True) for number in range(200)]) == 0
+    monkeypatch.setattr(FileRead, "end", property(counting_end))
+    assert count_wasted([FileRead(100, 1 + 20 * ((number * 37) % 200), 10, True) for number in range(200)]) == 0
     assert counted["end"] <= 8 * 200
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 6), st.integers(0, 90)), max_size=12))
 def test_wasted_lines_are_those_that_one_before_had(reads: list[tuple[int, int, int]]) -> None:
     """Where every line has one token, and no read goes to the end, they can be counted one by one."""
-    whole = [Read(lines, first, lines, True) for first, lines, _ in reads if lines]
+    whole = [FileRead(lines, first, lines, True) for first, lines, _ in reads if lines]
     had, again = set[int](), 0
     for read in whole:
         lines = set(range(read.first, read.first + read.lines))
         again += len(lines & had)
         had |= lines
     most = sum(read.tokens for read in whole) // len(whole) * (len(whole) - 1) if whole else 0
-    assert abs(wasted(whole) - min(again, most)) <= len(whole)
+    assert abs(count_wasted(whole) - min(again, most)) <= len(whole)
 
 
 # -- stopping
@@ -343,9 +343,9 @@ def test_agents_are_looked_for_once_on_each_line(
 
 def test_values_on_a_line_are_found_where_they_are() -> None:
     line = ' {"a": "é"}\t[1]  "x" '.encode()
-    assert [line[begin:end] for begin, end in value_ranges(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
+    assert [line[begin:end] for begin, end in find_value_ranges(line)] == ['{"a": "é"}'.encode(), b"[1]", b'"x"']
     with pytest.raises(ValueError, match="Expecting value"):
-        list(value_ranges(b"{} nothing"))
+        list(find_value_ranges(b"{} nothing"))
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_values_on_a_line_are_found_where_they_are() -> None:
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf"], ids=["", "mark"])
 def test_what_reads_alone_reads_beside_another_one(value: bytes, before: bytes) -> None:
     line = before + value + b" " + value
-    assert [line[begin:end] for begin, end in value_ranges(line)] == [before + value, value]
+    assert [line[begin:end] for begin, end in find_value_ranges(line)] == [before + value, value]
     assert repr(loads_all(line)) == repr([loads(value)] * 2)
 
 

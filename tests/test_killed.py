@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pty import Terminal
-from context_tui.app.signals import Ended, ended_by, ending
-from context_tui.text.private_files import MARKER, leftovers, private_folder, remove
+from context_tui.app.signals import Terminated, find_termination, handle_termination
+from context_tui.text.private_files import MARKER, find_leftovers, private_folder, remove_leftover
 from tests.formats.recordings import four_turns
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_an_export_that_is_ended_leaves_nothing(
     writing: subprocess.Popen[str], out: Path, signum: signal.Signals
 ) -> None:
     begun(writing)
-    assert leftovers(out) == []  # it lives
+    assert find_leftovers(out) == []  # it lives
     assert [each.is_dir() for each in out.iterdir()] == [True]
     writing.send_signal(signum)
     _, err = writing.communicate(timeout=30)
@@ -140,7 +140,7 @@ def test_a_signal_that_is_ignored_stays_so(session: Path, tmp_path: Path) -> Non
 def test_what_follows_a_signal_does_not_interrupt_the_cleaning_up() -> None:
     before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)]
     cleaned = False
-    with pytest.raises(Ended) as caught, ending():
+    with pytest.raises(Terminated) as caught, handle_termination():
         try:
             signal.raise_signal(signal.SIGHUP)
         finally:
@@ -153,12 +153,12 @@ def test_what_follows_a_signal_does_not_interrupt_the_cleaning_up() -> None:
 def test_a_signal_is_found_behind_what_it_was_wrapped_in() -> None:
     try:
         try:
-            raise Ended(signal.SIGTERM)
-        except Ended as ended:
+            raise Terminated(signal.SIGTERM)
+        except Terminated as ended:
             raise RuntimeError("in the middle of things") from ended
     except RuntimeError as error:
-        assert isinstance(ended_by(error), Ended)
-    assert ended_by(RuntimeError()) is None
+        assert isinstance(find_termination(error), Terminated)
+    assert find_termination(RuntimeError()) is None
 
 
 @pytest.mark.parametrize("signum", SIGNALS[:2])
@@ -199,7 +199,7 @@ def killed(writing: subprocess.Popen[str]) -> None:
 
 def test_what_a_kill_leaves_is_found_told_and_removed(writing: subprocess.Popen[str], session: Path, out: Path) -> None:
     killed(writing)
-    (left,) = leftovers(out)
+    (left,) = find_leftovers(out)
     assert left.name.startswith(".new.jsonl.") and any(left.rglob("new.jsonl"))
     done = subprocess.run(
         [sys.executable, "-m", "context_tui", *apply(session, out / "other.jsonl")],
@@ -210,7 +210,7 @@ def test_what_a_kill_leaves_is_found_told_and_removed(writing: subprocess.Popen[
     )
     assert done.returncode == 0 and f"remove it with: rm -r {left}" in done.stderr
     assert left.is_dir(), "named, not removed: nobody was asked"
-    assert remove(left) and leftovers(out) == [] and sorted(os.listdir(out)) == ["other.jsonl"]
+    assert remove_leftover(left) and find_leftovers(out) == [] and sorted(os.listdir(out)) == ["other.jsonl"]
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("y\n", False), ("\n", True), ("n\n", True)])
@@ -218,7 +218,7 @@ def test_on_a_terminal_it_is_asked(
     writing: subprocess.Popen[str], session: Path, out: Path, answer: str, stays: bool
 ) -> None:
     killed(writing)
-    (left,) = leftovers(out)
+    (left,) = find_leftovers(out)
     with Terminal([sys.executable, "-m", "context_tui", *apply(session, out / "other.jsonl")]) as terminal:
         terminal.wait_for("[y/N]")
         terminal.send(answer)
@@ -230,13 +230,13 @@ def test_on_a_terminal_it_is_asked(
 def test_another_processes_folder_is_left_alone(writing: subprocess.Popen[str], out: Path) -> None:
     begun(writing)
     (living,) = out.iterdir()
-    assert leftovers(out) == [] and not remove(living) and any(living.rglob("new.jsonl"))
+    assert find_leftovers(out) == [] and not remove_leftover(living) and any(living.rglob("new.jsonl"))
 
 
 def test_only_what_is_ours_is_taken_for_a_leftover(out: Path, tmp_path: Path) -> None:
     with private_folder(out, "x") as inside:
         ours = shutil.copytree(inside.parent, out / ".x.abcdefgh.tmp")
-    assert leftovers(out) == [ours]
+    assert find_leftovers(out) == [ours]
     (out / ".y.abcdefgh.tmp").mkdir()  # no marker
     (out / ".z.abcdefgh.tmp").mkdir()
     (out / ".z.abcdefgh.tmp" / MARKER).write_text("mine")  # another one
@@ -250,10 +250,10 @@ def test_only_what_is_ours_is_taken_for_a_leftover(out: Path, tmp_path: Path) ->
     pipe = out / ".pipe.abcdefgh.tmp"
     pipe.mkdir()
     os.mkfifo(pipe / MARKER)
-    assert leftovers(out) == [ours]
+    assert find_leftovers(out) == [ours]
     for each in out.iterdir():
-        assert remove(each) == (each == ours)
-    assert leftovers(out) == leftovers(out / "missing") == leftovers(tmp_path / ("x" * 300)) == []
+        assert remove_leftover(each) == (each == ours)
+    assert find_leftovers(out) == find_leftovers(out / "missing") == find_leftovers(tmp_path / ("x" * 300)) == []
 
 
 def test_another_users_folder_is_left_alone(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_another_users_folder_is_left_alone(out: Path, monkeypatch: pytest.Monke
         ours = shutil.copytree(inside.parent, out / ".x.abcdefgh.tmp")
     uid = os.geteuid()
     monkeypatch.setattr("os.geteuid", lambda: uid + 1)
-    assert leftovers(out) == [] and not remove(ours)
+    assert find_leftovers(out) == [] and not remove_leftover(ours)
 
 
 def test_without_locks_nothing_is_taken_for_a_leftover(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +271,7 @@ def test_without_locks_nothing_is_taken_for_a_leftover(out: Path, monkeypatch: p
     monkeypatch.setattr(fcntl, "flock", refuses)
     with private_folder(out, "x") as inside:
         shutil.copytree(inside.parent, out / ".x.abcdefgh.tmp")
-        assert leftovers(out) == []
+        assert find_leftovers(out) == []
 
 
 def test_a_thread_that_ends_with_the_program_leaves_nothing(out: Path) -> None:

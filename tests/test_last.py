@@ -10,7 +10,7 @@ import pytest
 from textual.widgets import Static
 
 from benchmarks.pty import Terminal
-from context_tui.app.state import NOTHING, Last, keep_last, read_last, state_path
+from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
 from context_tui.policies.registry import DEFAULT
 from context_tui.tui.choices import chosen_last, to_keep, told
 from context_tui.tui.options import Options
@@ -19,29 +19,29 @@ from context_tui.tui.view import Location, View
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
 
-CHOSEN = Last("agent-sdk-prune", {"defect-microcompact": ("keep_recent_turns=1",)}, True)
+CHOSEN = InspectorState("agent-sdk-prune", {"defect-microcompact": ("keep_recent_turns=1",)}, True)
 
 
 def test_what_was_kept_is_read_again_and_only_the_owner_may(tmp_path: Path) -> None:
     path = tmp_path / "new" / "state.json"
-    keep_last(CHOSEN, path)
-    assert read_last(path) == CHOSEN and [*path.parent.iterdir()] == [path]
-    keep_last(Last("manual"), path)
-    assert read_last(path) == Last("manual")
+    write_state(CHOSEN, path)
+    assert read_state(path) == CHOSEN and [*path.parent.iterdir()] == [path]
+    write_state(InspectorState("manual"), path)
+    assert read_state(path) == InspectorState("manual")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"policy": 3}', "\xff", "[" * 100_000, '{"policy": null}'])
 def test_what_is_no_state_is_nothing(tmp_path: Path, text: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(text, encoding="latin-1")
-    assert read_last(path) == NOTHING
-    assert read_last(tmp_path / "none") == read_last(None) == read_last(tmp_path) == NOTHING
+    assert read_state(path) == EMPTY_STATE
+    assert read_state(tmp_path / "none") == read_state(None) == read_state(tmp_path) == EMPTY_STATE
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    keep_last(CHOSEN, tmp_path / "file" / "state.json")
-    keep_last(CHOSEN, None)
+    write_state(CHOSEN, tmp_path / "file" / "state.json")
+    write_state(CHOSEN, None)
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
 
 
@@ -58,13 +58,16 @@ def test_what_is_not_known_or_valid_any_more_is_left_out() -> None:
         "agent-sdk-prune": ("keep_recent_turns=1",),
         "another": ("a=1",),
     }
-    assert chosen_last(Last("another", settings)) == (DEFAULT, {"defect-microcompact": {"keep_recent_turns": 1}})
-    assert chosen_last(NOTHING) == (DEFAULT, {})
+    assert chosen_last(InspectorState("another", settings)) == (
+        DEFAULT,
+        {"defect-microcompact": {"keep_recent_turns": 1}},
+    )
+    assert chosen_last(EMPTY_STATE) == (DEFAULT, {})
 
 
 def test_marks_of_one_session_are_not_kept() -> None:
     view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1).cut_at(3)
-    assert to_keep(view, breakdown=False) == Last("manual", {"defect-microcompact": ("keep_recent_turns=1",)})
+    assert to_keep(view, breakdown=False) == InspectorState("manual", {"defect-microcompact": ("keep_recent_turns=1",)})
     assert told(view.params).startswith("defect-microcompact.keep_recent_turns=1")
     assert view.cursor == Location(0)
 
@@ -81,7 +84,7 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
         await pilot.press("1", "right", "b")
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
-    assert running.last == Last("defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)})
+    assert running.last == InspectorState("defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)})
 
 
 async def test_a_policy_that_was_named_counts_once() -> None:
@@ -103,7 +106,7 @@ def test_the_next_run_begins_where_the_last_one_ended(tmp_path: Path) -> None:
             terminal.settle()
             terminal.quit("4q")
             assert terminal.status == 0
-    assert read_last(state) == Last("agent-sdk-prune")
+    assert read_state(state) == InspectorState("agent-sdk-prune")
 
 
 @pytest.mark.parametrize("policy", [None, "defect-compact"])

@@ -15,7 +15,7 @@ from context_tui.library import summary
 from context_tui.library.discover import HERE, Entry, beside, choosing, title_of
 from context_tui.library.summary import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
 from context_tui.session.session import SessionInfo
-from context_tui.tokens.recorded import recorded_usage
+from context_tui.tokens.recorded import find_last_usage
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 
@@ -48,7 +48,7 @@ def answer(call: str, agent: str) -> dict[str, Any]:
 def test_how_full_it_was_is_what_the_inspector_says() -> None:
     look = Reader().look(found(SAMPLES / "coding-session.jsonl"))
     session = ct.open_session(SAMPLES / "coding-session.jsonl")
-    usage = recorded_usage(session.context_at())
+    usage = find_last_usage(session.context_at())
     assert usage is not None
     assert (look.agent, look.tokens, look.window) == (session.info.format, usage.context, session.window.tokens)
 

@@ -45,7 +45,7 @@ def test_the_value_is_what_the_agent_reads(name: str, given: dict[str, Any], key
 
 
 def test_only_codex_takes_shares_of_the_whole_window_where_a_part_is_used() -> None:
-    window = Window(258_400, "file", part_of=272_000)
+    window = Window(258_400, "file", full_tokens=272_000)
     for name, value in (("codex", "244800"), ("claude-code-auto", "94")):  # 90 % of the whole; 225,400 of 238,400
         found = native(name, POLICIES[name].Params(), window)
         assert found is not None and found.settings[0].value == value

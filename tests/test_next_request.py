@@ -19,10 +19,10 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context, context_at
 from context_tui.session.facts import Compaction
 from context_tui.session.session import Session
-from context_tui.tokens.believed import Believed
-from context_tui.tokens.estimators import ESTIMATORS, context_tokens
-from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file
+from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.estimators import ESTIMATORS, count_context_tokens
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 from tests.test_plans import plans
 
@@ -39,8 +39,8 @@ def test_it_adds_up_for_any_plan_at_any_point(tmp_path: Path, recording: Recordi
     for summary in (None, "", "The summary."):
         request = next_request(plan, summary)
         assert request.before == request.now.tokens and request.comes >= plan.tokens_in
-        prompt = in_file(session.facts)
-        least = prompt + (not_in_file(plan.context) or 0)
+        prompt = estimate_prompt(session.facts)
+        least = prompt + (compute_not_in_file(plan.context) or 0)
         least = least if least <= request.before else prompt
         assert request.after == max(request.before - request.goes, min(least, request.before), 0) + request.comes
         assert 0.0 <= request.share <= 1.0
@@ -61,20 +61,20 @@ def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recordin
         context = session.context_at(at)
         request, row = NextRequest(size_now(context)), bisect_left(facts.request_message, at) - 1
         if row < 0:
-            assert request.now == Believed(None, measured(context).total + in_file(facts))
+            assert request.now == BelievedSize(None, index_context(context).total + estimate_prompt(facts))
             assert request.before_known is Known.ESTIMATED
         else:
             since = sum(ct.tokens.estimate(session.message(m)) or 0 for m in range(facts.request_message[row], at))
-            assert request.now == Believed(facts.requests[row].context, since)
+            assert request.now == BelievedSize(facts.requests[row].context, since)
             assert request.before_known is (Known.PARTLY if since else Known.RECORDED)
 
 
 @given(
-    now=st.builds(Believed, st.none() | st.integers(0, 10**6), st.integers(0, 10**6)),
+    now=st.builds(BelievedSize, st.none() | st.integers(0, 10**6), st.integers(0, 10**6)),
     goes=st.lists(st.integers(-1_000, 10**6), min_size=2),
     comes=st.integers(0, 10**5),
 )
-def test_the_more_goes_the_less_is_left(now: Believed, goes: list[int], comes: int) -> None:
+def test_the_more_goes_the_less_is_left(now: BelievedSize, goes: list[int], comes: int) -> None:
     requests = [NextRequest(now, each, comes) for each in sorted(goes)]
     for less, more in pairwise(requests):
         assert more.after <= less.after and more.share >= less.share
@@ -90,7 +90,9 @@ def test_what_goes_is_estimated_by_the_policy_that_takes_it(tmp_path: Path, reco
     assert request.estimator == ("bytes/3.5" if name.startswith("koda") and plan.changed else "bytes/4")
     if not plan.dropped:
         estimator = ESTIMATORS[request.estimator]
-        assert request.goes == context_tokens(plan.context, estimator) - context_tokens(plan.after(), estimator)
+        assert request.goes == count_context_tokens(plan.context, estimator) - count_context_tokens(
+            plan.after(), estimator
+        )
 
 
 @fixtures
@@ -119,7 +121,7 @@ def test_what_is_not_in_the_file_stays(tmp_path: Path) -> None:
     plan = ct.plan(small(tmp_path), "manual", clear="2:0")
     request = next_request(plan)
     assert plan.tokens_after < plan.tokens_before * 0.5, "most of what is in the file goes"
-    assert request.now.recorded == 15_681 and request.before == 15_681 + measured(plan.context).tokens[-1] + 1
+    assert request.now.recorded == 15_681 and request.before == 15_681 + index_context(plan.context).tokens[-1] + 1
     assert request.goes == 1_000 - 21
     assert request.after == request.before - 979 and request.share == pytest.approx(0.062, abs=0.001)
 
@@ -130,7 +132,7 @@ def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> No
     for marked, summary in zip(marks, [None, "The summary.", None], strict=True):
         plan = ct.plan(session, "manual", **marked)
         said, copy = next_request(plan, summary), ct.apply(session, plan, summary)
-        assert size_now(copy.context_at()) == Believed(None, said.after)
+        assert size_now(copy.context_at()) == BelievedSize(None, said.after)
         again = ct.plan(copy, "manual", cut=1)
         assert next_request(again).before == said.after and next_request(again).share < 0.2
     over = Recording()
@@ -141,8 +143,8 @@ def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> No
     large = over.open(tmp_path / "over")
     made = ct.plan(large, "manual", cut=4)
     said, copy = next_request(made, "The summary."), ct.apply(large, made, "The summary.")
-    assert size_now(copy.context_at()) == Believed(None, said.after)
-    assert said.after < measured(copy.context_at()).total, "which is estimated too large, as before"
+    assert size_now(copy.context_at()) == BelievedSize(None, said.after)
+    assert said.after < index_context(copy.context_at()).total, "which is estimated too large, as before"
     unrecorded = ct.from_messages([session.message(message) for message in range(len(session))])
     plan = ct.plan(unrecorded, "manual", clear="2:0")
     assert size_now(ct.apply(unrecorded, plan).context_at()).tokens == next_request(plan).after == plan.tokens_after
@@ -156,8 +158,8 @@ def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_p
     recording.summary("z" * 4_000)
     recording.user("x" * 40)
     session = recording.open(tmp_path)
-    assert size_now(session.context_at()) == Believed(None, 14_000 + 1_000 + 10)
-    assert size_now(session.context_at(1)) == Believed(None, 100), "before the first request nothing is known of it"
+    assert size_now(session.context_at()) == BelievedSize(None, 14_000 + 1_000 + 10)
+    assert size_now(session.context_at(1)) == BelievedSize(None, 100), "before the first request nothing is known of it"
 
 
 RECORDED = sorted((CORPUS / "claude-code").glob("cli__*compact*.jsonl"))
@@ -174,7 +176,7 @@ def compactions(session: Session) -> Iterator[tuple[Compaction, int]]:
 
 
 def sizes_of(context: Context, messages: range) -> int:
-    sums = measured(context)
+    sums = index_context(context)
     return sum(sums.tokens[sums.position_of[message]] for message in messages if message in sums.position_of)
 
 
@@ -184,13 +186,13 @@ def test_it_is_nearer_to_the_next_recorded_request_than_what_is_in_the_file(path
     facts = session.facts
     for compaction, row in compactions(session):
         at, recorded = facts.request_message[row], facts.requests[row].context
-        before, follows = context_at(facts, compaction.message, cleared=False), session.context_at(at)
-        left = measured(follows).total
+        before, follows = context_at(facts, compaction.message, after_micro=False), session.context_at(at)
+        left = index_context(follows).total
         if compaction.kind == "micro":
-            cleared = measured(context_at(facts, compaction.message)).total
+            cleared = index_context(context_at(facts, compaction.message)).total
             left = cleared + sizes_of(follows, range(compaction.message, at))
-        request = NextRequest(size_now(before), measured(before).total, left)
-        real, of_file = 1 - recorded / request.before, 1 - left / measured(before).total
+        request = NextRequest(size_now(before), index_context(before).total, left)
+        real, of_file = 1 - recorded / request.before, 1 - left / index_context(before).total
         print(f"{compaction.kind} at {compaction.message}: {request.before:,} -> {request.after:,}, was {recorded:,}")
         assert abs(request.share - real) < 0.2
         assert compaction.kind == "micro" or abs(request.share - real) < abs(of_file - real)
@@ -204,7 +206,7 @@ def test_a_first_request_that_was_larger_than_the_last_says_nothing_of_what_stay
         recording.assistant(text("So."), use=usage(size))
     session = recording.open(tmp_path)
     made = ct.plan(session, "manual", cut=4)
-    assert (not_in_file(made.context) or 0) > 30_000
+    assert (compute_not_in_file(made.context) or 0) > 30_000
     request = next_request(made)
     assert 9_900 < request.after < 10_100 and request.goes == request.before - request.after
     said = request_line(next_request(made, "word " * 3_000))

@@ -28,7 +28,7 @@ from context_tui.session.context import Body, Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Session
-from context_tui.tokens.measured import Measured
+from context_tui.tokens.measured import ContextIndex
 from tests.exports import wrong_with
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking
@@ -48,7 +48,7 @@ def every_change(context: Context, policy: str) -> dict[int, Change]:
             elif facts.kind[row] == Kind.TOOL_USE:
                 changes[row] = Change("truncate", input_body(facts, row, {"content": TRUNCATED}), policy)
             elif facts.kind[row] == Kind.TOOL_RESULT:
-                changes[row] = Change("clear", Body.of("[gone]"), policy)
+                changes[row] = Change("clear", Body.from_text("[gone]"), policy)
     return changes
 
 
@@ -213,7 +213,7 @@ def test_a_message_that_loses_what_was_typed_begins_no_turn_any_more() -> None:
     assert (session.turns, after.turns) == (2, 1) and after.to_messages()[2]["content"] == [result("c", "done")]
     # A second plan finds the blocks where they are now, and the recording behind both stays as it was.
     (first,) = after.facts.blocks_of(2)
-    clear = {first: Change("clear", Body.of("x"), "p")}
+    clear = {first: Change("clear", Body.from_text("x"), "p")}
     again = ct.apply(after, Plan("p", Params(), after.context_at(), Trigger(True, ""), clear))
     assert again.to_messages()[2]["content"] == [result("c", "x")] and len(session.to_messages()[2]["content"]) == 2
 
@@ -240,7 +240,7 @@ def changed(draw: st.DrawFn, facts: Facts, row: int) -> Change:
             "random",
             lambda value: f"{words}{compact_json(value)[:1].decode()}"[:-1] + "!",
         )
-    return Change("clear", Body.of(words), "random")
+    return Change("clear", Body.from_text(words), "random")
 
 
 @st.composite
@@ -295,7 +295,7 @@ def check(session: Session, plan: Plan) -> None:
     blocks = sum(1 for message in kept for _ in facts.blocks_of(message))
     assert blocks - gone + len(plan.inserts) == sum(len(message["content"]) for message in after.to_messages())
     if not plan.dropped and not plan.inserts:
-        assert Measured(plan.after()).total == plan.tokens_after
+        assert ContextIndex(plan.after()).total == plan.tokens_after
     assert all(plan.verdict(message) == plan.verdict_at(position) for position, message in enumerate(context.order))
 
 
@@ -357,7 +357,7 @@ def test_a_change_on_top_of_another_works_on_what_that_one_left() -> None:
 
     made = {
         "render": Change("truncate", Body(None, 9), "p", upper),
-        "text": Change("clear", Body.of("stub"), "p"),
+        "text": Change("clear", Body.from_text("stub"), "p"),
         "gone": removal("p"),
     }
     older = dict(enumerate(made.values()))
@@ -396,7 +396,7 @@ def test_what_runs_after_any_change_works_on_what_it_left(messages: list[dict[st
         "agent-sdk-prune": {"max_chars": 0},
     }[second]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(POLICIES, "_added", ({"strip": Strip()}, []))
+        patched.setattr(POLICIES, "_extensions", ({"strip": Strip()}, []))
         own = {f"{second}.{name}": value for name, value in given.items()}
         chain = ct.plan(session, "chain", policies=f"strip,{second}", idle_seconds=999, **own)
         first = ct.apply(session, ct.plan(session, "strip"))

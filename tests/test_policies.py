@@ -46,7 +46,7 @@ def check_sums(session: Session, plan: Plan) -> None:
     if plan.changed:
         assert ct.tokens.estimate(after) == plan.tokens_after + (summary or 0)
     assert ct.tokens.estimate(ct.from_messages(after.to_messages())) == ct.tokens.estimate(after.context_at())
-    before = session.messages_of(plan.context)
+    before = session.messages_in(plan.context)
     if not problems(before) and not (plan.prompt and plan.prompt.history and cuts_at_results(plan)):
         assert compare(before, after.to_messages())[1] == []
 

@@ -55,7 +55,7 @@ def test_it_parts_no_call_from_its_result(name: str) -> None:
     session = told(*turns)
     for at in (0, 3, 9, 10, 13, 15, 21, 29, 33, 40, 41, 57, 59, 60):  # none between a call and its result
         plan = ct.plan(session, name, at=at, window=200_000, idle_seconds=3_600)
-        before = session.messages_of(plan.context)
+        before = session.messages_in(plan.context)
         after = left_by(session, plan) if plan.changed else before
         assert name in ("koda", "aider") or compare(before, after)[1] == [], at
         assert plan.changed == bool(plan.edits) != bool(plan.reason), at

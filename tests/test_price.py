@@ -298,7 +298,7 @@ def session_of(sizes: Sequence[int], model: str, hour: bool | None) -> Session:
     facts.model = model
     for number, size in enumerate(sizes):
         message, written = 2 * number + 1, size - before
-        facts.time[message - 1] = facts.time[message] = facts.ended[message] = 1_000 * number
+        facts.time[message - 1] = facts.time[message] = facts.end_time[message] = 1_000 * number
         if hour is None:
             facts.add_request(message, Usage(written, before), 1_000 * number)
         else:
@@ -322,7 +322,7 @@ def fired(
     for number, more in enumerate(late):
         for message in (2 * number, 2 * number + 1):
             facts.time[message] += more
-            facts.ended[message] += more
+            facts.end_time[message] += more
         facts.request_time[number] += more
         if 1_000 * (idle or {}).get(number, 0) > (ONE_HOUR if hour else FIVE_MINUTES):
             again = facts.requests[number].context

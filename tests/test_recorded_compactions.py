@@ -10,7 +10,7 @@ from context_tui.compaction.recorded import by_category, recorded_compactions
 from context_tui.lab.regret.index import index_of
 from context_tui.lab.regret.returns import returns
 from context_tui.session.facts import Facts
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from tests.formats.providers import Provider
 from tests.formats.recordings import Recording, call, result, text, usage
 
@@ -55,7 +55,7 @@ def test_both_sides_of_a_cut(tmp_path: Path) -> None:
     assert {facts.block_message[row] for row in full.lost} == {0, 1, 3, 4} and "t1" not in ids(facts, full.lost)[2:]
     assert (full.believed_before, full.believed_known, full.recorded_after) == (5_200 + 1 + 3, True, 3_000)
     for side in (micro.before, micro.after, full.before, full.after):
-        assert sum(by_category(side).values()) == measured(side).total
+        assert sum(by_category(side).values()) == index_context(side).total
 
 
 def test_a_silent_one_is_told_by_what_was_inferred(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_silent_one_is_told_by_what_was_inferred(tmp_path: Path) -> None:
     session = made.recording.open(tmp_path)
     [silent] = recorded_compactions(session)
     [drop] = session.drops
-    assert silent.kind == "silent" and tuple(silent.lost) == drop.results and silent.message == drop.message
+    assert silent.kind == "silent" and tuple(silent.lost) == drop.cleared_blocks and silent.message == drop.message
     assert silent.believed_before == silent.recorded_after + drop.tokens  # type: ignore[operator]
     assert sum(by_category(silent.before).values()) > sum(by_category(silent.after).values()) + 15_000
     [told] = report_of(session, compactions=True)["drops"]

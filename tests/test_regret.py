@@ -365,7 +365,7 @@ class TestTruncated:
         row, lines = answer_of(found, 0), self.LONG.splitlines()
         left = "\n".join([*lines[:5], "[...]", *lines[-5:]])
         changes = [(5, Change("truncate", Body(None, len(left)), "x", lambda content: left))]
-        changes += [(at, Change("clear", Body.of(words), "x")) for at, words in more]
+        changes += [(at, Change("clear", Body.from_text(words), "x")) for at, words in more]
         firings = [self.firing(found, at, {row: change}) for at, change in changes]
         return regret(replayed(found, {row: 5}, firings=firings), index_of(found))
 

@@ -39,8 +39,8 @@ from context_tui.policies.triggers import phases_at, runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
-from context_tui.tokens.measured import measured
-from context_tui.tokens.reasoning import ended_reasoning
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.reasoning import count_past_reasoning
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, reasoning, result, text, usage
 
@@ -148,7 +148,7 @@ def naive(
             original = next(state for state in runtime_states(session, policy.phases) if state.at == message)
             state = replace(original, believed=believed, recorded=reported)
             state = replace(state, firing_only=True, window=session.window_at(message), messages=len(messages))
-            sums = measured(now.context_at())
+            sums = index_context(now.context_at())
             state = replace(state, estimated=sums.total, results=len(sums.results.block))
             if policy.trigger(state, params).fires:
                 plan = policy.plan(now.context_at(), params, state)
@@ -208,7 +208,7 @@ def test_it_equals_a_loop_that_makes_everything_anew(
 def _assert_same(walk: Walk, messages: list[Message]) -> None:
     """The history is these messages, but for the text of summaries."""
     facts = walk.recording.facts
-    ours = walk.recording.session.messages_of
+    ours = walk.recording.session.messages_in
     order = walk.history.order
     assert len(order) == len(messages)
     for number, message in zip(order, messages, strict=True):
@@ -242,10 +242,10 @@ def test_what_is_kept_count_of_is_what_is_there(
         nonlocal checked
         history, at = walk.history, walk.history.at
         assert history.estimate == history._estimated()
-        assert history.reasoning() == ended_reasoning(walk.recording.facts, history.order)
+        assert history.reasoning() == count_past_reasoning(walk.recording.facts, history.order)
         there = walk.recording.content_of(history.order, history.replaced)
         actual = session.context_at(at)
-        assert history.more == minus(there, walk.recording.content_of(actual.order, actual.replaced))
+        assert history.more == minus(there, walk.recording.content_of(actual.order, actual.replacements))
         checked += 1
 
     walk.run(check)

@@ -90,10 +90,10 @@ def test_what_went_silently_is_gone_from_the_call_in_which_it_shows(tmp_path: Pa
     (drop,) = session.drops
     clears: dict[str, Any] = {"gap_seconds": 0, "keep_recent": 0, "compactable_tools": ["Bash", "Read", "Task", "Grep"]}
     made = replay(session, "koda-microcompact", **clears)
-    assert set(drop.results) <= set(made.gone)
+    assert set(drop.cleared_blocks) <= set(made.gone)
     number = next(at for at, each in enumerate(made.calls) if each.message == drop.message)
     saved = made.baseline[number] - made.sizes[number]
-    also_gone = [row for row in made.gone if row not in drop.results]
+    also_gone = [row for row in made.gone if row not in drop.cleared_blocks]
     most = 2 * sum(session.facts.size[row] for row in also_gone) // 4
     assert 0 <= saved <= most < drop.tokens
     assert all(firing.after == made.sizes[firing.call] for firing in made.firings)

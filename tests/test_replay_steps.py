@@ -19,7 +19,7 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.parts.rules import Spec
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context
-from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.measured import ContextIndex, index_context
 from tests.formats import recordings
 from tests.formats.recordings import conversations
 from tests.test_replay import SUMMARY, fixtures, naive, walked, weights_of
@@ -108,8 +108,8 @@ def test_what_is_measured_step_by_step_is_what_is_there(
 
     def context(history: History) -> Context:
         made = context_of(history)
-        assert _columns(measured(made)) == _columns(Measured(_alone(made)))
-        assert measured(made).total == history.estimate
+        assert _columns(index_context(made)) == _columns(ContextIndex(_alone(made)))
+        assert index_context(made).total == history.estimate
         return made
 
     with pytest.MonkeyPatch.context() as patch:
@@ -118,7 +118,7 @@ def test_what_is_measured_step_by_step_is_what_is_there(
         made = walk.run(lambda: None)
     for firing in made.firings:
         then = firing.plan.context
-        assert _columns(measured(then)) == _columns(Measured(_alone(then)))
+        assert _columns(index_context(then)) == _columns(ContextIndex(_alone(then)))
         step = next(step for step in walk.steps if step.policy.name == firing.policy)
         state = walk._state(firing.message)
         anew = step.policy.plan(_alone(then), step.params, state)
@@ -129,11 +129,13 @@ def test_what_is_measured_step_by_step_is_what_is_there(
 
 def _alone(context: Context) -> Context:
     """The same messages and bodies, with nothing known of them."""
-    replaced, at = dict(context.replaced.items()), context.at
-    return Context(context.facts, at, tuple(context.order), context.epoch_start, replaced, rewritten=context.rewritten)
+    replaced, at = dict(context.replacements.items()), context.at
+    return Context(
+        context.facts, at, tuple(context.order), context.epoch_start, replaced, last_rewrite=context.last_rewrite
+    )
 
 
-def _columns(sums: Measured) -> object:
+def _columns(sums: ContextIndex) -> object:
     results = sums.results.position, sums.results.block, sums.results.tokens
     places = sums.turn_starts, sums.assistants, sums.summaries, sums.position_of, sums.tool_of_call
     return sums.tokens, sums.total, sums.prefix, results, places

@@ -15,15 +15,21 @@ from context_tui.cli import main
 from context_tui.cli.inspect import report_of
 from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import next_request, size_now
-from context_tui.errors import ExitCode, RulerError
-from context_tui.session.context import REMOVED, Body
+from context_tui.errors import ExitCode, MeasureError
+from context_tui.session.context import REMOVED_BODY, Body
 from context_tui.session.facts import Kind
 from context_tui.session.fitting import PRIOR
 from context_tui.session.session import Session
-from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.exact import INSTALL, encoding_of, exact, tokenizer_for
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes, exact_sizes
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.exact import INSTALL_COMMAND, find_encoding, load_tokenizer, measure_exactly
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import (
+    TYPICAL_IMAGE_TOKENS,
+    TokenMeasure,
+    TokenTable,
+    build_calibrated_table,
+    build_exact_table,
+)
 from tests.formats.histories import histories
 from tests.formats.providers import FRAME, RATES, Provider
 
@@ -36,47 +42,50 @@ def recording(tmp_path: Path, steps: int = 40, base: int = 20_000) -> Session:
     return made.recording.open(tmp_path)
 
 
-def check_sums(session: Session, sizes: Sizes) -> None:
+def check_sums(session: Session, sizes: TokenTable) -> None:
     """Blocks add up to messages, and these to categories and contexts."""
     facts, context = session.facts, session.context_at()
     assert list(sizes.messages) == [sum(sizes.blocks[row] for row in facts.blocks_of(m)) for m in range(len(facts))]
-    assert sizes.sums[-1] == sum(sizes.blocks)
-    parts = breakdown(context, 0, sizes=sizes)
+    assert sizes.prefix_sums[-1] == sum(sizes.blocks)
+    parts = compute_breakdown(context, 0, table=sizes)
     content = sum(parts.by_category.values()) - sizes.system - sizes.tools
     assert (
         content
-        == sizes.sums_in(context)[-1]
-        == sum(sizes.block(context, r) for m in context.order for r in facts.blocks_of(m))
+        == sizes.prefix_sums_in(context)[-1]
+        == sum(sizes.block_tokens(context, r) for m in context.order for r in facts.blocks_of(m))
     )
 
 
 def test_calibrated_sizes_are_those_of_the_provider(tmp_path: Path) -> None:
     session = recording(tmp_path)
-    sizes, facts = calibrated_sizes(session.facts), session.facts
+    sizes, facts = build_calibrated_table(session.facts), session.facts
     check_sums(session, sizes)
     off = []
     for message, usage in zip(facts.request_message, facts.requests, strict=True):
         context = session.context_at(message)
-        off.append(abs(sizes.sums_in(context)[-1] + (sizes.hidden_at(context) or 0) - usage.context) / usage.context)
+        off.append(
+            abs(sizes.prefix_sums_in(context)[-1] + (sizes.not_in_file_at(context) or 0) - usage.context)
+            / usage.context
+        )
     assert median(off) < 0.01 and max(off) < 0.02, "the content and what is not in the file are what was recorded"
-    assert sizes.hidden["claude-opus-4-5"] == pytest.approx(20_000, abs=300)
-    assert sizes.ruler is Ruler.CALIBRATED and sizes.note.startswith("±0.") and sizes.unit == "cal."
+    assert sizes.not_in_file["claude-opus-4-5"] == pytest.approx(20_000, abs=300)
+    assert sizes.measure is TokenMeasure.CALIBRATED and sizes.note.startswith("±0.") and sizes.label == "cal."
 
 
 def test_a_block_is_its_bytes_by_the_factor_of_its_kind_and_a_reply_has_a_frame(tmp_path: Path) -> None:
     session = recording(tmp_path)
-    facts, sizes = session.facts, calibrated_sizes(session.facts)
+    facts, sizes = session.facts, build_calibrated_table(session.facts)
     (found,) = sizes.calibrations
     for row in range(len(facts.kind)):
         estimated = facts.size[row] // 4
         if facts.kind[row] == Kind.TOOL_RESULT:
             assert sizes.blocks[row] == round(estimated * found.factors.result)
         if facts.kind[row] == Kind.TOOL_USE:  # the last block of its reply
-            assert sizes.blocks[row] == round(estimated * found.factors.call + found.factors.each)
+            assert sizes.blocks[row] == round(estimated * found.factors.call + found.factors.request_overhead)
             assert abs(sizes.blocks[row] - estimated * RATES["tool_use"] - FRAME) < 12
     result = next(row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT)
-    assert sizes.of_body(result, REMOVED) == 0
-    assert sizes.of_body(result, Body.of("x" * 400)) == round(100 * found.factors.result)
+    assert sizes.count_body(result, REMOVED_BODY) == 0
+    assert sizes.count_body(result, Body.from_text("x" * 400)) == round(100 * found.factors.result)
 
 
 def test_each_message_is_measured_by_the_model_that_first_had_it(tmp_path: Path) -> None:
@@ -86,15 +95,17 @@ def test_each_message_is_measured_by_the_model_that_first_had_it(tmp_path: Path)
     made.model, made.rate = "claude-fable-5", 1.5
     made.steps(30)
     facts = made.recording.open(tmp_path).facts
-    sizes = calibrated_sizes(facts)
+    sizes = build_calibrated_table(facts)
     results = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_RESULT]
     first, second = ([sizes.blocks[r] / (facts.size[r] // 4) for r in part] for part in (results[:25], results[35:]))
     assert median(second) / median(first) == pytest.approx(1.5, abs=0.05)
     calls = [row for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE]
     factors = sizes.calibrations[0].factors, sizes.calibrations[1].factors
     for row, mine in zip(calls, [factors[0]] * 30 + [factors[1]] * 30, strict=True):
-        assert sizes.blocks[row] == round(facts.size[row] // 4 * mine.call + mine.each), "a reply is of its own request"
-    assert not sizes.uniform and set(sizes.hidden) == {"claude-opus-4-5", "claude-fable-5"}
+        assert sizes.blocks[row] == round(facts.size[row] // 4 * mine.call + mine.request_overhead), (
+            "a reply is of its own request"
+        )
+    assert not sizes.uniform and set(sizes.not_in_file) == {"claude-opus-4-5", "claude-fable-5"}
 
 
 def test_without_recorded_sizes_typical_factors_are_used_and_it_says_so() -> None:
@@ -105,15 +116,15 @@ def test_without_recorded_sizes_typical_factors_are_used_and_it_says_so() -> Non
             {"role": "assistant", "content": "y"},
         ]
     )
-    sizes = calibrated_sizes(session.facts)
-    assert list(sizes.blocks)[:2] == [round(1_000 * PRIOR.text), TYPICAL_IMAGE]
-    assert sizes.note == "typical factors: no request recorded a size" and not sizes.hidden
+    sizes = build_calibrated_table(session.facts)
+    assert list(sizes.blocks)[:2] == [round(1_000 * PRIOR.text), TYPICAL_IMAGE_TOKENS]
+    assert sizes.note == "typical factors: no request recorded a size" and not sizes.not_in_file
 
 
 def test_too_few_requests_name_the_reason(tmp_path: Path) -> None:
-    sizes = calibrated_sizes(recording(tmp_path, steps=5).facts)
+    sizes = build_calibrated_table(recording(tmp_path, steps=5).facts)
     assert sizes.note == "factors of few requests: only 5 of its requests recorded a size; 12 are needed"
-    sizes = calibrated_sizes(recording(tmp_path, steps=3).facts)
+    sizes = build_calibrated_table(recording(tmp_path, steps=3).facts)
     assert sizes.note == "typical factors: only 3 of its requests recorded a size; 12 are needed"
 
 
@@ -126,12 +137,12 @@ def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) 
     made.clear(40_000, 30_000)
     made.steps(50)
     session = made.recording.open(tmp_path)
-    context, sizes = session.context_at(), calibrated_sizes(session.facts)
-    assert len(context.replaced) == 2
+    context, sizes = session.context_at(), build_calibrated_table(session.facts)
+    assert len(context.replacements) == 2
     check_sums(session, sizes)
-    freed = sum(sizes.blocks[row] - sizes.block(context, row) for row in context.replaced)
+    freed = sum(sizes.blocks[row] - sizes.block_tokens(context, row) for row in context.replacements)
     assert freed == pytest.approx(70_000 // 4 * RATES["tool_result"], rel=0.03)
-    assert sizes.hidden["claude-opus-4-5"] == pytest.approx(90_000, rel=0.01), "what was cleared is not missing"
+    assert sizes.not_in_file["claude-opus-4-5"] == pytest.approx(90_000, rel=0.01), "what was cleared is not missing"
 
 
 def test_thinking_that_was_dropped_is_not_missing_from_what_is_not_in_the_file(tmp_path: Path) -> None:
@@ -146,12 +157,12 @@ def test_thinking_that_was_dropped_is_not_missing_from_what_is_not_in_the_file(t
     session = made.recording.open(tmp_path)
     (drop,) = session.drops
     assert drop.explained_by == "dropped thinking"
-    assert calibrated_sizes(session.facts).hidden["claude-opus-4-5"] == pytest.approx(20_000, rel=0.1)
+    assert build_calibrated_table(session.facts).not_in_file["claude-opus-4-5"] == pytest.approx(20_000, rel=0.1)
 
 
 def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
     session = recording(tmp_path)
-    sizes = calibrated_sizes(session.facts)
+    sizes = build_calibrated_table(session.facts)
     plan = ct.plan(session, "agent-sdk-prune")
     own, ruled = next_request(plan), next_request(plan, sizes=sizes)
     assert plan.changes and ruled.estimator == "calibrated" and own.estimator == "bytes/4"
@@ -159,32 +170,32 @@ def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
     assert ruled.before == size_now(session.context_at(), sizes).tokens == pytest.approx(own.before, rel=0.01)
     cleared = ct.plan(session, "koda-microcompact")
     assert isinstance(cleared.changes, AlikeChanges) and cleared.changes
-    gone = sum(sizes.blocks[row] - sizes.of_body(row, each.body) for row, each in cleared.changes.items())
+    gone = sum(sizes.blocks[row] - sizes.count_body(row, each.body) for row, each in cleared.changes.items())
     assert next_request(cleared, sizes=sizes).goes == gone
     cut = ct.plan(session, "manual", cut=21)
     assert next_request(cut, sizes=sizes).goes == sum(sizes.messages[:21])
     both = ct.plan(session, "manual", cut=21, clear=((2, 0), (30, 0)))
     (row,) = session.facts.blocks_of(30)
-    less = sizes.blocks[row] - sizes.of_body(row, both.changes[row].body)
+    less = sizes.blocks[row] - sizes.count_body(row, both.changes[row].body)
     assert next_request(both, sizes=sizes).goes == sum(sizes.messages[:21]) + less, "what is dropped is not cleared too"
 
 
 @given(histories())
 def test_they_always_add_up(messages: list[dict[str, object]]) -> None:
     session = ct.from_messages(messages)
-    check_sums(session, calibrated_sizes(session.facts))
-    check_sums(session, exact_sizes(session, len, "letters"))
+    check_sums(session, build_calibrated_table(session.facts))
+    check_sums(session, build_exact_table(session, len, "letters"))
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_any_text_is_counted(words: str) -> None:
     pytest.importorskip("quicktok")
-    assert tokenizer_for("gpt-5").count(words) >= bool(words)
+    assert load_tokenizer("gpt-5").count(words) >= bool(words)
 
 
 def test_long_lines_and_halves_of_characters_are_counted() -> None:
     pytest.importorskip("quicktok")
-    count = tokenizer_for("gpt-4o").count
+    count = load_tokenizer("gpt-4o").count
     assert count("hello world") == 2 and count("") == 0
     assert count("<|endoftext|>") > 1, "of a session's text nothing is special"
     assert count("a\ud800b") == count("a?b")
@@ -195,11 +206,11 @@ def test_long_lines_and_halves_of_characters_are_counted() -> None:
 
 def test_the_encoding_is_that_of_the_model() -> None:
     for model in ("gpt-4o-mini", "gpt-4.1", "gpt-5.2-codex", "o3", "o4-mini", "openai/gpt-5", "codex-mini-latest"):
-        assert encoding_of(model) == ("o200k_base", True), model
-    assert encoding_of("gpt-4-0613") == encoding_of("gpt-3.5-turbo") == ("cl100k_base", True)
-    assert encoding_of("gpt-oss-120b") == ("o200k_harmony", True)
+        assert find_encoding(model) == ("o200k_base", True), model
+    assert find_encoding("gpt-4-0613") == find_encoding("gpt-3.5-turbo") == ("cl100k_base", True)
+    assert find_encoding("gpt-oss-120b") == ("o200k_harmony", True)
     for model in ("", "claude-opus-4-5", "deepseek-chat", "ollama/qwen3", "gemini-2.5-pro"):
-        assert encoding_of(model) == ("o200k_base", False), model
+        assert find_encoding(model) == ("o200k_base", False), model
 
 
 def test_exact_sizes_are_those_of_the_texts() -> None:
@@ -213,10 +224,10 @@ def test_exact_sizes_are_those_of_the_texts() -> None:
             {"role": "user", "content": [answer]},
         ]
     )
-    sizes, count = exact(session), tokenizer_for("").count
+    sizes, count = measure_exactly(session), load_tokenizer("").count
     assert list(sizes.blocks) == [2, 1, count('Read{"path":"x.py"}'), 2]
-    assert sizes.words == "o200k (not this model's tokenizer)" and sizes.unit == "o200k"
-    assert sizes.of_body(3, Body.of("hello world hello")) == 3 and sizes.of_text("hello") == 1
+    assert sizes.description == "o200k (not this model's tokenizer)" and sizes.label == "o200k"
+    assert sizes.count_body(3, Body.from_text("hello world hello")) == 3 and sizes.count_text("hello") == 1
     check_sums(session, sizes)
 
 
@@ -225,21 +236,21 @@ def test_without_the_extra_one_line_says_how_to_get_it(
 ) -> None:
     from context_tui.tokens import exact as tokenizers
 
-    tokenizers._counter.cache_clear()
+    tokenizers._load_counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)
     session = recording(tmp_path, steps=2)
-    with pytest.raises(RulerError, match="not installed"):
-        exact(session)
+    with pytest.raises(MeasureError, match="not installed"):
+        measure_exactly(session)
     assert main(["inspect", "--ruler", "exact", session.info.path]) == ExitCode.USAGE
     told = capsys.readouterr()
-    assert INSTALL in told.err and told.err.count("\n") == 1 and not told.out
+    assert INSTALL_COMMAND in told.err and told.err.count("\n") == 1 and not told.out
 
 
 def test_inspect_by_a_ruler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = recording(tmp_path)
-    own, cal = report_of(session, timeline=True), report_of(session, timeline=True, ruler=Ruler.CALIBRATED)
+    own, cal = report_of(session, timeline=True), report_of(session, timeline=True, ruler=TokenMeasure.CALIBRATED)
     assert own["ruler"] == {"kind": "own", "name": "bytes/4", "note": None} and own["window"]["estimator"] == "bytes/4"
-    assert own["window"]["estimated_tokens"] == measured(session.context_at()).total
+    assert own["window"]["estimated_tokens"] == index_context(session.context_at()).total
     assert cal["ruler"]["kind"] == "calibrated" and cal["ruler"]["note"].startswith("±0.")
     assert sum(each["tokens"] for each in cal["timeline"]) == cal["window"]["estimated_tokens"]
     assert sum(cal["by_category"].values()) == cal["window"]["estimated_tokens"] + cal["window"]["not_in_file_tokens"]
@@ -260,11 +271,11 @@ def test_the_recordings_measure_what_they_recorded(shared: Path) -> None:
     off = []
     for path in sorted((shared / "corpus" / "claude-code").glob("*.jsonl")):
         session = ct.open_session(str(path))
-        sizes, facts = calibrated_sizes(session.facts), session.facts
+        sizes, facts = build_calibrated_table(session.facts), session.facts
         for message, usage in list(zip(facts.request_message, facts.requests, strict=True))[-20:]:
             context = session.context_at(message)
             found = sizes.calibration_at(context)
-            hidden = sizes.hidden_at(context)
+            hidden = sizes.not_in_file_at(context)
             if found and found.usable and usage.context and hidden:
-                off.append(abs(sizes.sums_in(context)[-1] + hidden - usage.context) / usage.context)
+                off.append(abs(sizes.prefix_sums_in(context)[-1] + hidden - usage.context) / usage.context)
     assert len(off) > 100 and median(off) < 0.03

@@ -18,9 +18,9 @@ from context_tui.policies.triggers import firing_runs
 from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
 from context_tui.summarizer.masking import mask
-from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.fit import fit_at
-from context_tui.tokens.recorded import recorded_usage
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.fit import check_estimate
+from context_tui.tokens.recorded import find_last_usage
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "sample_sessions"
@@ -117,7 +117,7 @@ def test_the_command_line_reports_on_each(name: str, capsys: pytest.CaptureFixtu
 def test_both_tiers_fire_at_the_end_of_the_demo(coding: Session) -> None:
     assert (coding.window.tokens, coding.window.source) == (65_536, "model")
     assert len(coding) == 168 and coding.turns == 10
-    usage = recorded_usage(coding.context_at())
+    usage = find_last_usage(coding.context_at())
     assert usage is not None and usage.context == 58_472
     for policy, threshold in (("defect-microcompact", 39_321), ("defect-compact", 55_705)):
         plan = ct.plan(coding, policy)
@@ -158,7 +158,7 @@ def test_koda_fires_after_lunch_only(coding: Session) -> None:
 
 
 def test_the_demo_has_what_real_sessions_have(coding: Session) -> None:
-    parts, facts = breakdown(coding.context_at()), coding.facts
+    parts, facts = compute_breakdown(coding.context_at()), coding.facts
     assert [(Path(read.path).name, read.count, read.wasted) for read in parts.duplicate_reads] == [
         ("breakdown.py", 3, 3_133),
         ("inspect.py", 3, 1_679),
@@ -177,8 +177,8 @@ def test_the_demo_has_what_real_sessions_have(coding: Session) -> None:
 
 
 def test_the_estimate_of_the_demo_fits_what_was_recorded(coding: Session) -> None:
-    fit = fit_at(coding, coding.context_at())
-    assert fit is not None and abs(fit.off) < 0.15 and not fit.cause
+    fit = check_estimate(coding, coding.context_at())
+    assert fit is not None and abs(fit.relative_error) < 0.15 and not fit.causes_text
 
 
 # -- the others
@@ -188,7 +188,7 @@ def test_the_compacted_session() -> None:
     path = FOLDER / "compacted-session.jsonl"
     session = ct.open_session(path)
     micro, full = session.facts.compactions
-    assert (micro.kind, micro.message, len(micro.cleared)) == ("micro", 18, 3)
+    assert (micro.kind, micro.message, len(micro.cleared_blocks)) == ("micro", 18, 3)
     assert (full.kind, full.message, full.trigger, tuple(full.prefix)) == ("full", 24, "manual", (24, 23))
     assert list(session.context_at().order)[:3] == [24, 23, 25]
     texts = str([session.message(index) for index in range(len(session))])
@@ -200,7 +200,7 @@ def test_the_compacted_session() -> None:
 def test_images_languages_and_hostile_bytes() -> None:
     session = ct.open_session(FOLDER / "images-and-languages.jsonl")
     messages = str(session.to_messages())
-    assert breakdown(session.context_at()).by_category["image"] == 4_000
+    assert compute_breakdown(session.context_at()).by_category["image"] == 4_000
     assert "降水量" in messages and "الأمطار" in messages and "👩🏽" in messages
     assert all(bad in messages for bad in ("\\x1b]52;", "\\x1b[2J", "\\u202e", "\\x9b"))
 
@@ -209,7 +209,7 @@ def test_the_agent_sdk_request_is_pruned_and_masked() -> None:
     session = ct.open_session(FOLDER / "agent-sdk-request.json")
     assert session.content.system().startswith("You are the night watch")
     assert [tool["name"] for tool in session.content.tools()] == ["Bash", "Read", "Edit"]
-    usage = recorded_usage(session.context_at())
+    usage = find_last_usage(session.context_at())
     assert usage is not None and (usage.fresh, usage.cache_write_5m) == (212, 640)
     plan = ct.plan(session, "agent-sdk-prune")
     assert plan.report == {"removed_bytes": 7_474}
@@ -220,7 +220,7 @@ def test_the_agent_sdk_request_is_pruned_and_masked() -> None:
 
 def test_the_openai_request_has_cached_usage() -> None:
     session = ct.open_session(FOLDER / "openai-chat.json")
-    usage = recorded_usage(session.context_at())
+    usage = find_last_usage(session.context_at())
     assert usage is not None and usage.cache_read == 896 and usage.context == 1_062
 
 

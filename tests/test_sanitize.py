@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from context_tui.text.sanitize import sanitize, sanitize_line, visible
+from context_tui.text.sanitize import make_visible, sanitize, sanitize_line
 
 # Text as hostile as it gets: pieces of escape sequences, invisible characters and ordinary ones, in any order.
 PIECES = st.sampled_from(
@@ -146,8 +146,8 @@ def test_clean_text_is_the_same_object() -> None:
 
 @given(HOSTILE)
 def test_a_name_hides_nothing(name: str) -> None:
-    shown = visible(name)
-    assert len(shown) == len(name) and visible(shown) == shown == sanitize_line(shown)
+    shown = make_visible(name)
+    assert len(shown) == len(name) and make_visible(shown) == shown == sanitize_line(shown)
     assert [ascii(c) for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")] == []
     assert all(
         before == after for before, after in zip(name, shown, strict=True) if before.isprintable() and before.isascii()
@@ -165,4 +165,4 @@ def test_a_name_hides_nothing(name: str) -> None:
     ],
 )
 def test_names_of_files(name: str, shown: str) -> None:
-    assert visible(name) == shown and visible(PurePath(name)) == shown
+    assert make_visible(name) == shown and make_visible(PurePath(name)) == shown

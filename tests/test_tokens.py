@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.session.sizes import koda_tokens_of_bytes, tokens_of_bytes
-from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.measured import measured
+from context_tui.session.sizes import bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.measured import index_context
 from tests.formats.histories import histories
 from tests.formats.recordings import call, result, text, thinking
 
@@ -23,8 +23,8 @@ LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/Ã
 
 @given(st.integers(0, 10**9))
 def test_tokens_of_bytes(size: int) -> None:
-    assert tokens_of_bytes(size) == math.floor(size / 4)
-    assert koda_tokens_of_bytes(size) == math.floor(Fraction(size) / Fraction(7, 2))
+    assert bytes_to_tokens(size) == math.floor(size / 4)
+    assert bytes_to_koda_tokens(size) == math.floor(Fraction(size) / Fraction(7, 2))
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,15 @@ def test_histories_against_the_definition(operations: list[tuple[str, int]]) -> 
 
 
 def where(*messages: dict[str, Any]) -> Any:
-    return breakdown(ct.from_messages(list(messages)).context_at())
+    return compute_breakdown(ct.from_messages(list(messages)).context_at())
 
 
 @settings(max_examples=30)
 @given(messages=histories())
 def test_categories_add_up(messages: list[dict[str, Any]]) -> None:
     context = ct.from_messages(messages).context_at()
-    parts = breakdown(context)
-    assert sum(parts.by_category.values()) == measured(context).total
+    parts = compute_breakdown(context)
+    assert sum(parts.by_category.values()) == index_context(context).total
     assert sum(share.result_tokens for share in parts.by_tool) == parts.by_category["tool_result"]
     assert list(parts.by_category) == (
         "system tools not_in_file user assistant thinking tool_use tool_result injected summary image".split()

@@ -27,7 +27,7 @@ from context_tui.compaction.tool_pairing import (
     unique_ids,
 )
 from context_tui.formats.kit.writing import body_as_text
-from context_tui.session.bodies import body_text, is_block_list
+from context_tui.session.bodies import body_to_text, is_block_list
 from context_tui.session.losses import Losses
 from context_tui.summarizer.request import cleaned
 
@@ -244,7 +244,7 @@ def test_compare_splits_the_problems(history: list[Message]) -> None:
 def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": body}
     mended = repair([{"role": "user", "content": [result]}])[0][0]["content"][0]["text"]
-    assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_text(body) == text
+    assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_to_text(body) == text
     sent = cleaned([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
     assert isinstance(sent, list) == is_block_list(body)
 

@@ -14,7 +14,7 @@ from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import History, estimate
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 DATA = Path(__file__).parent / "data"
 VECTORS = [
@@ -58,7 +58,7 @@ def digest(message: dict[str, Any]) -> str:
 
 def test_estimates(vector: dict[str, Any], session: Session) -> None:
     expect = vector["expect"]
-    assert measured(session.context_at()).tokens == expect["estimates"]
+    assert index_context(session.context_at()).tokens == expect["estimates"]
     assert estimate(session) == expect["total"]
     history = History()
     for message in vector["messages"]:
@@ -67,7 +67,7 @@ def test_estimates(vector: dict[str, Any], session: Session) -> None:
 
 
 def test_turn_starts(vector: dict[str, Any], session: Session) -> None:
-    assert measured(session.context_at()).turn_starts == vector["expect"]["turn_starts"]
+    assert index_context(session.context_at()).turn_starts == vector["expect"]["turn_starts"]
 
 
 def test_defect_microcompact(vector: dict[str, Any], session: Session) -> None:

@@ -36,7 +36,7 @@ class ConfigError(Error):
     """The configuration file cannot be read or written, or says what is not understood."""
 
 
-class Saved(NamedTuple):
+class SavedSettings(NamedTuple):
     """Settings that were saved under a name: of which policy, and its ``KEY=VALUE`` texts."""
 
     policy: str
@@ -48,13 +48,13 @@ class Config(NamedTuple):
 
     theme: str | None = None
     keys: Mapping[str, str] = {}
-    settings: Mapping[str, Saved] = {}
+    settings: Mapping[str, SavedSettings] = {}
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
     """The file's place: the one that is named, else the one that this system has for the program."""
-    if named := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
-        return Path(named)
+    if given := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
+        return Path(given)
     from platformdirs import user_config_path  # not where a file is named
 
     return user_config_path("context-tui", appauthor=False) / "config.toml"
@@ -91,25 +91,25 @@ def read_config(path: Path | None = None) -> Config:
     theme = tables.get("theme")
     if theme is not None and not isinstance(theme, str):
         raise ConfigError(f'{path}: theme must be a name; write theme = "context-light"')
-    keys = table_in(path, "keys", tables.get("keys", {}))
+    keys = require_table(path, "keys", tables.get("keys", {}))
     for name, value in keys.items():
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(f'{path}: keys.{name} must be keys with commas between them; write {name} = "ctrl+x"')
-    saved = table_in(path, "settings", tables.get("settings", {}))
-    return Config(theme, keys, {name: _saved(path, name, value) for name, value in saved.items()})
+    saved = require_table(path, "settings", tables.get("settings", {}))
+    return Config(theme, keys, {name: _parse_settings(path, name, value) for name, value in saved.items()})
 
 
-def _saved(path: Path, name: str, value: object) -> Saved:
-    table = table_in(path, f"settings.{name}", value)
+def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:
+    table = require_table(path, f"settings.{name}", value)
     policy, params = table.get("policy"), table.get("params", [])
     if not isinstance(policy, str):
         raise ConfigError(f'{path}: settings.{name} names no policy; write policy = "defect-microcompact"')
     if not isinstance(params, list) or not all(isinstance(each, str) for each in params):
         raise ConfigError(f'{path}: settings.{name}.params must be a list; write params = ["KEY=VALUE"]')
-    return Saved(policy, tuple(params))
+    return SavedSettings(policy, tuple(params))
 
 
-def table_in(path: Path, name: str, value: object) -> dict[str, Any]:
+def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
     """A value of the file that has to be a table.
 
     Raises:
@@ -120,7 +120,7 @@ def table_in(path: Path, name: str, value: object) -> dict[str, Any]:
     return value
 
 
-def checked_name(name: str, taken: Sequence[str]) -> str:
+def validate_name(name: str, reserved: Sequence[str]) -> str:
     """A name for settings that can be given to ``-P`` beside those that are *taken*.
 
     Raises:
@@ -129,12 +129,12 @@ def checked_name(name: str, taken: Sequence[str]) -> str:
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise ConfigError("a name has 1 to 40 letters, digits, points, dashes or underscores")
-    if name in taken:
+    if name in reserved:
         raise ConfigError(f"{name} is a policy; give another name")
     return name
 
 
-def save_settings(name: str, saved: Saved, path: Path | None = None) -> Path:
+def save_settings(name: str, saved: SavedSettings, path: Path | None = None) -> Path:
     """Keep settings under a name, in place of what had it; the rest of the file stays as it is written.
 
     Returns:
@@ -153,7 +153,7 @@ def save_settings(name: str, saved: Saved, path: Path | None = None) -> Path:
             document.append("settings", tomlkit.table(is_super_table=True))
         document["settings"][name] = table
 
-    return _change(path or config_path(), change)
+    return _edit_file(path or config_path(), change)
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
@@ -169,10 +169,10 @@ def save_theme(theme: str, path: Path | None = None) -> Path:
     def change(document: TOMLDocument) -> None:
         document["theme"] = theme
 
-    return _change(path or config_path(), change)
+    return _edit_file(path or config_path(), change)
 
 
-def _change(path: Path, change: Callable[[TOMLDocument], None]) -> Path:
+def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:
     import tomllib
 
     import tomlkit  # it keeps comments and order, which tomllib does not read
@@ -183,13 +183,13 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> Path:
         path = path.resolve()
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         document = tomlkit.parse(text)
-        change(document)
-        written = tomlkit.dumps(document)
-        tomllib.loads(written)
+        edit(document)
+        text_after = tomlkit.dumps(document)
+        tomllib.loads(text_after)
         path.parent.mkdir(parents=True, exist_ok=True)
         with private_folder(path.parent, path.name) as folder:
             new = folder / path.name
-            new.write_text(written, encoding="utf-8")
+            new.write_text(text_after, encoding="utf-8")
             if path.exists():
                 new.chmod(path.stat().st_mode & 0o777)
             new.replace(path)

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
-_importing = RLock()
+_IMPORT_LOCK = RLock()
 """Held by who imports: where one thread imports a package and another a part of it, Python has one of them fail."""
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenPlugin:
     """An entry point or file that is not used: its name, the package that declares it (none for a file), and why, in
     one line.
     """
 
     name: str
     package: str
-    why: str
+    reason: str
 
     def __str__(self) -> str:
         package = f" of package {self.package}" if self.package else ""
-        return sanitize_line(f"{self.name}{package} is not used: {self.why}")
+        return sanitize_line(f"{self.name}{package} is not used: {self.reason}")
 
 
-Found = tuple[str, Callable[[], T]]
+FilePlugin = tuple[str, Callable[[], T]]
 """Something that a file adds: where it is from, and what makes it."""
 
 
@@ -58,10 +58,10 @@ class Plugins(Mapping[str, T], Generic[T]):
         noun: str,
         group: str,
         built_in: Mapping[str, str | Callable[[str], T]],
-        wrong_with: Callable[[str, Any], str],
-        guard: Callable[[T], T] = lambda made: made,
+        find_error: Callable[[str, Any], str],
+        wrap: Callable[[T], T] = lambda made: made,
         make: Callable[[Any], Any] = lambda loaded: loaded(),
-        in_files: Callable[[], Iterable[Found[T]]] = lambda: (),
+        find_in_files: Callable[[], Iterable[FilePlugin[T]]] = lambda: (),
     ) -> None:
         """Take the *group* of the entry points, and of what is built in ``module:Class``, or what makes it by its name.
 
@@ -73,35 +73,41 @@ class Plugins(Mapping[str, T], Generic[T]):
             in_files: what files add.
         """
         self.group, self.built_in = group, built_in
-        self._noun, self._wrong_with, self._guard, self._make, self._in_files = noun, wrong_with, guard, make, in_files
-        self._made: dict[str, T] = {}
+        self._noun, self._find_error, self._wrap, self._make, self._find_in_files = (
+            noun,
+            find_error,
+            wrap,
+            make,
+            find_in_files,
+        )
+        self._instances: dict[str, T] = {}
         self._origins: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> T:
         if name not in self.built_in:
-            return self._added[0][name]
-        if name not in self._made:
-            with _importing:
-                if name not in self._made:  # by another thread meanwhile
+            return self._extensions[0][name]
+        if name not in self._instances:
+            with _IMPORT_LOCK:
+                if name not in self._instances:  # by another thread meanwhile
                     maker = self.built_in[name]
-                    self._made[name] = _imported(maker) if isinstance(maker, str) else maker(name)
-        return self._made[name]
+                    self._instances[name] = _import_instance(maker) if isinstance(maker, str) else maker(name)
+        return self._instances[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.built_in or name in self._added[0]
+        return name in self.built_in or name in self._extensions[0]
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
-        yield from self._added[0]
+        yield from self._extensions[0]
 
     def __len__(self) -> int:
-        return len(self.built_in) + len(self._added[0])
+        return len(self.built_in) + len(self._extensions[0])
 
     def origin(self, name: str) -> str:
         """Where one is from: ``built in``, ``package NAME``, or the path of a file."""
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
-    def add(self, made: T, name: str, origin: str) -> str:
+    def add(self, instance: T, name: str, origin: str) -> str:
         """Take one more for as long as the process lives.
 
         Returns:
@@ -109,68 +115,68 @@ class Plugins(Mapping[str, T], Generic[T]):
         """
         if name in self.built_in:
             return f"{name} is built in; give it another name"
-        self._added[0][name] = made
+        self._extensions[0][name] = instance
         self._origins[name] = origin
         return ""
 
     @property
-    def broken(self) -> list[Broken]:
+    def broken(self) -> list[BrokenPlugin]:
         """What packages declare and cannot be used; told on stderr once."""
-        return self._added[1]
+        return self._extensions[1]
 
     @cached_property
-    def _added(self) -> tuple[dict[str, T], list[Broken]]:
+    def _extensions(self) -> tuple[dict[str, T], list[BrokenPlugin]]:
         from importlib.metadata import entry_points  # 30 ms, which is for who asks
 
         found: dict[str, T] = {}
-        broken: list[Broken] = []
-        for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package(each))):
+        broken: list[BrokenPlugin] = []
+        for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package_name(each))):
             if each.name in self.built_in:
                 why = "a built-in one has the same name"
             elif each.name in found:
                 why = "another package has the same name"
             else:
                 try:
-                    with _importing, redirect_stdout(sys.stderr):  # what it prints is no data of ours
-                        made = self._make(each.load())
-                        why = self._wrong_with(each.name, made)
+                    with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # what it prints is no data of ours
+                        instance = self._make(each.load())
+                        why = self._find_error(each.name, instance)
                     if not why:
-                        found[each.name] = self._guard(made)
-                        self._origins[each.name] = f"package {_package(each)}"
+                        found[each.name] = self._wrap(instance)
+                        self._origins[each.name] = f"package {_package_name(each)}"
                 except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
-                    why = _reason(error)
+                    why = _format_error(error)
             if why:
-                broken.append(Broken(each.name, _package(each), why))
-        self._take_files(found, broken)
+                broken.append(BrokenPlugin(each.name, _package_name(each), why))
+        self._add_files(found, broken)
         for one in broken:
             getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr, where nobody has said otherwise
         return found, broken
 
-    def _take_files(self, found: dict[str, T], broken: list[Broken]) -> None:
+    def _add_files(self, found: dict[str, T], broken: list[BrokenPlugin]) -> None:
         """Take what files add, but for names that are taken."""
-        for origin, make in self._in_files():
+        for origin, make in self._find_in_files():
             try:
-                made = make()
-                name = str(getattr(made, "name", ""))
-                taken = "built in" if name in self.built_in else self._origins.get(name, "")
-                why = f"the name {name} is taken: {taken}" if taken else self._wrong_with(name, made)
+                instance = make()
+                name = str(getattr(instance, "name", ""))
+                owner = "built in" if name in self.built_in else self._origins.get(name, "")
+                why = f"the name {name} is taken: {owner}" if owner else self._find_error(name, instance)
                 if not why:
-                    found[name], self._origins[name] = made, origin
+                    found[name], self._origins[name] = instance, origin
             except Exception as error:
-                why = _reason(error)
+                why = _format_error(error)
             if why:
-                broken.append(Broken(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+                broken.append(BrokenPlugin(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
 
 
-def _imported(named: str) -> Any:
-    module, _, kind = named.partition(":")
+def _import_instance(path: str) -> Any:
+    module, _, kind = path.partition(":")
     return getattr(import_module(module), kind)()
 
 
-def _reason(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     """Why something is not used, in words."""
     return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 
-def _package(entry: EntryPoint) -> str:
+def _package_name(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist else "?"

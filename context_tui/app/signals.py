@@ -7,53 +7,53 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+TERMINATION_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 GRACE_S = 2.0
 """Signals that follow the first within this time do not interrupt the cleaning up; several often come together."""
 
 
-class Ended(KeyboardInterrupt):
+class Terminated(KeyboardInterrupt):
     """The process was told to end by a signal. It is handled wherever an interrupt is."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
-        self.exit_code = exit_code(signum)
+        self.exit_code = exit_code_of(signum)
 
 
-def ended_by(error: BaseException | None) -> Ended | None:
+def find_termination(error: BaseException | None) -> Terminated | None:
     """The signal behind an error: where it comes in the middle of things, others may wrap it up."""
-    while error is not None and not isinstance(error, Ended):
+    while error is not None and not isinstance(error, Terminated):
         error = error.__cause__ or error.__context__
     return error
 
 
-def exit_code(signum: int) -> int:
+def exit_code_of(signum: int) -> int:
     """What a process exits with that *signum* ended, as shells have it."""
     return 128 + signum
 
 
-_asked = -GRACE_S
+_last_raised = -GRACE_S
 
 
-def _raise(signum: int, _frame: object) -> None:
-    global _asked
-    if time.monotonic() - _asked >= GRACE_S:
-        _asked = time.monotonic()
-        raise Ended(signum)
+def _raise_terminated(signum: int, _frame: object) -> None:
+    global _last_raised
+    if time.monotonic() - _last_raised >= GRACE_S:
+        _last_raised = time.monotonic()
+        raise Terminated(signum)
 
 
 @contextmanager
-def ending(by: Callable[[int, object], None] = _raise) -> Iterator[None]:
+def handle_termination(on_signal: Callable[[int, object], None] = _raise_terminated) -> Iterator[None]:
     """Let the signals that end a process call *by*, or raise :class:`Ended`; one that is ignored (nohup) stays so."""
-    taken = {}
+    replaced_handlers = {}
     with suppress(ValueError):  # only the main thread can ask for signals
-        for each in ENDING:
+        for each in TERMINATION_SIGNALS:
             if (handler := signal.getsignal(each)) not in (signal.SIG_IGN, None):
-                signal.signal(each, by)
-                taken[each] = handler
+                signal.signal(each, on_signal)
+                replaced_handlers[each] = handler
     try:
         yield
     finally:
-        for each, handler in taken.items():
+        for each, handler in replaced_handlers.items():
             signal.signal(each, handler)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from context_tui.text.private_files import private_folder
 
 
-class Last(NamedTuple):
+class InspectorState(NamedTuple):
     """The policy; by policy the ``KEY=VALUE`` texts of its settings; whether the breakdown was open."""
 
     policy: str = ""
@@ -25,41 +25,41 @@ class Last(NamedTuple):
     breakdown: bool = False
 
 
-NOTHING = Last()
+EMPTY_STATE = InspectorState()
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
     """The file; None where nothing is to be kept."""
-    named = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
-    if named is not None:
-        return Path(named) if named else None
+    given = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
+    if given is not None:
+        return Path(given) if given else None
     from platformdirs import user_state_path  # not where a file is named
 
     return user_state_path("context-tui", appauthor=False) / "state.json"
 
 
-def read_last(path: Path | None) -> Last:
+def read_state(path: Path | None) -> InspectorState:
     """What was kept; nothing of what is not as :func:`keep_last` writes it."""
     try:
-        found = json.loads(path.read_bytes()) if path else {}
+        document = json.loads(path.read_bytes()) if path else {}
     except (OSError, ValueError, RecursionError):
-        return NOTHING
-    if not isinstance(found, dict) or not isinstance(policy := found.get("policy"), str):
-        return NOTHING
-    given = found.get("settings")
+        return EMPTY_STATE
+    if not isinstance(document, dict) or not isinstance(policy := document.get("policy"), str):
+        return EMPTY_STATE
+    raw_settings = document.get("settings")
     settings = {
         name: tuple(texts)
-        for name, texts in (given.items() if isinstance(given, dict) else ())
+        for name, texts in (raw_settings.items() if isinstance(raw_settings, dict) else ())
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts)
     }
-    return Last(policy, settings, found.get("breakdown") is True)
+    return InspectorState(policy, settings, document.get("breakdown") is True)
 
 
-def keep_last(last: Last, path: Path | None) -> None:
+def write_state(state: InspectorState, path: Path | None) -> None:
     """Keep it for the next time, in place of what was kept before; of two programs the one that is left last has it."""
     if path is None:
         return
-    text = json.dumps(last._asdict(), indent=1)
+    text = json.dumps(state._asdict(), indent=1)
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with private_folder(path.parent, path.name) as folder:

@@ -10,7 +10,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from context_tui import __version__
-from context_tui.app.signals import Ended, ended_by, ending
+from context_tui.app.signals import Terminated, find_termination, handle_termination
 from context_tui.errors import Error, ExitCode, SeveralSessions
 
 COMMANDS = {
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
-    with ending():
+    with handle_termination():
         return _guarded(arguments)
 
 
@@ -82,7 +82,7 @@ def _guarded(arguments: list[str]) -> int:
         return code
     except Error as error:
         return _report(error)
-    except Ended as error:
+    except Terminated as error:
         return _ended(error)
     except KeyboardInterrupt:
         print("context-tui: interrupted", file=sys.stderr)
@@ -93,7 +93,7 @@ def _guarded(arguments: list[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
-        if ended := ended_by(error):
+        if ended := find_termination(error):
             return _ended(ended)
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
             from context_tui.cli.output import talk
@@ -153,7 +153,7 @@ def _drop_what_nobody_reads() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _ended(by: Ended) -> int:
+def _ended(by: Terminated) -> int:
     with suppress(OSError):  # the terminal may have gone
         print(f"context-tui: ended by {by}", file=sys.stderr)
     with suppress(OSError):
@@ -164,12 +164,12 @@ def _ended(by: Ended) -> int:
 
 def _report(error: Error) -> int:
     from context_tui.cli.output import talk
-    from context_tui.text.sanitize import visible
+    from context_tui.text.sanitize import make_visible
 
     talk(str(error))
     if isinstance(error, SeveralSessions):
         for session_id in error.ids:
-            print(visible(session_id), file=sys.stderr)
+            print(make_visible(session_id), file=sys.stderr)
     return error.exit_code
 
 

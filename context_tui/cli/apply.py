@@ -33,7 +33,7 @@ from context_tui.summarizer.plan_summary import (
     prepare,
     write_blocking,
 )
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tokens import estimate
 
 
@@ -167,7 +167,7 @@ def report_of(
     Args:
         total: estimated tokens of what is left.
     """
-    check = result.check if result else unpaired(session.messages_of(made.context))
+    check = result.check if result else unpaired(session.messages_in(made.context))
     return {
         "schema": "context-tui.apply/1",
         "policy": made.policy,
@@ -211,8 +211,8 @@ def show(report: dict[str, Any], result: ExportResult, request: NextRequest) -> 
         say(f"nothing was written; {result.format} holds {'what is not noted here' if result.losses else 'all of it'}")
         return
     if result.backup:
-        say(f"backup of the whole database, as it was: {visible(result.backup)}")
-    say(f"{'changed in place' if result.backup else 'written'}: {visible(result.path)} ({result.format})")
+        say(f"backup of the whole database, as it was: {make_visible(result.backup)}")
+    say(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
     if result.resume_command:
-        say(f"resume: {visible(result.resume_command)}")
+        say(f"resume: {make_visible(result.resume_command)}")
     sys.stdout.flush()

@@ -15,7 +15,7 @@ from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Session
 from context_tui.summarizer.checks.compare import Comparison, Contender, Round, Run, compare, contender
 from context_tui.summarizer.checks.facts import MOST, FactKind
-from context_tui.tokens.estimators import tokens_of_bytes
+from context_tui.tokens.estimators import bytes_to_tokens
 
 SHOWN = 40
 """Lost facts that the text lists; JSON has all, and those that are kept."""
@@ -257,7 +257,7 @@ def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict
 
 def estimated(made: Round) -> int | None:
     """Estimated tokens of a summary (bytes/4); None where there is none."""
-    return tokens_of_bytes(utf8_len(made.summary.text)) if made.summary else None
+    return bytes_to_tokens(utf8_len(made.summary.text)) if made.summary else None
 
 
 def kept_of(found: Comparison, made: Round, kind: FactKind) -> int:

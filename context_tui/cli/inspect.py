@@ -23,16 +23,16 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
 from context_tui.session.session import Session
-from context_tui.text.sanitize import visible
-from context_tui.tokens.believed import believed
-from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.calibration import Calibration, Errors
-from context_tui.tokens.estimators import bytes4, message_tokens
-from context_tui.tokens.exact import exact
-from context_tui.tokens.fit import Fit, fit_at, suggested
-from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file, recorded_usage
-from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.believed import compute_believed_size
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.calibration import Calibration, ErrorStats
+from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.exact import measure_exactly
+from context_tui.tokens.fit import EstimateCheck, check_estimate, suggest_sizes
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt, find_last_usage
+from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument("--messages", action="store_true", help="add the timeline, message by message")
     options.add_argument(
         "--ruler",
-        type=one_of("ruler", list(Ruler)),
-        default=Ruler.OWN,
+        type=one_of("ruler", list(TokenMeasure)),
+        default=TokenMeasure.OWN,
         metavar="RULER",
         help="measure by: own (bytes / 4, as the policies do), calibrated (by recorded sizes), exact (a tokenizer)",
     )
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         return _follow(given)
     session = opened(given.session, given.window)
     report = report_of(
-        session, given.at, timeline=given.messages, ruler=Ruler(given.ruler), compactions=given.compactions
+        session, given.at, timeline=given.messages, ruler=TokenMeasure(given.ruler), compactions=given.compactions
     )
     if given.json:
         write_json(report)
@@ -76,7 +76,7 @@ def _follow(given: argparse.Namespace) -> int:
     for session in follow(choose(given.session), tell=talk):
         session = session.with_window(given.window)
         if given.json:
-            report = report_of(session, given.at, timeline=given.messages, ruler=Ruler(given.ruler))
+            report = report_of(session, given.at, timeline=given.messages, ruler=TokenMeasure(given.ruler))
             write_json(report, indent=None)
         else:
             happened, before = _happened(session), happened
@@ -96,7 +96,7 @@ def line_of(session: Session, at: int | None = None) -> str:
 
 def _happened(session: Session) -> set[tuple[str, int]]:
     """The compactions of a session by kind and place: what tells whether there is another one, and takes no time."""
-    silent = (("silent", drop.message) for drop in session.drops if drop.results)
+    silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
 
@@ -116,7 +116,7 @@ def report_of(
     at: int | None = None,
     *,
     timeline: bool = False,
-    ruler: Ruler = Ruler.OWN,
+    ruler: TokenMeasure = TokenMeasure.OWN,
     compactions: bool = False,
 ) -> dict[str, Any]:
     """The report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a ruler.
@@ -126,18 +126,27 @@ def report_of(
             is read for that.
 
     Raises:
-        RulerError: the ruler needs a tokenizer that is not installed.
+        MeasureError: the ruler needs a tokenizer that is not installed.
     """
     facts, context = session.facts, session.context_at(at)
-    calibrated = calibrated_sizes(facts)
-    sizes = calibrated if ruler is Ruler.CALIBRATED else exact(session) if ruler is Ruler.EXACT else None
+    calibrated = build_calibrated_table(facts)
+    sizes = (
+        calibrated
+        if ruler is TokenMeasure.CALIBRATED
+        else measure_exactly(session)
+        if ruler is TokenMeasure.EXACT
+        else None
+    )
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden, usage = not_in_file(context) if sizes is None else sizes.hidden_at(context), recorded_usage(context)
-    parts, shares = breakdown(context, hidden, sizes=sizes), suggested(session, context)
-    fit, request = fit_at(session, context), NextRequest(size_now(context, sizes))
+    hidden, usage = (
+        compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context),
+        find_last_usage(context),
+    )
+    parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
+    fit, request = check_estimate(session, context), NextRequest(size_now(context, sizes))
     happened = recorded_compactions(session)
     uses = index_of(session) if compactions and happened else None
-    in_context = sizes.sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
+    in_context = sizes.prefix_sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
@@ -147,7 +156,7 @@ def report_of(
             "model": facts.model,
             "context_window": window.tokens,
             "context_window_source": window.source,
-            "context_window_others": list(window.others),
+            "context_window_others": list(window.alternatives),
             "note": session.info.note or None,
         },
         "records": {
@@ -172,9 +181,9 @@ def report_of(
         "drops": _drops(session, context.at, [each for each in happened if each.kind == "silent"], uses),
         "window": {
             "indices": list(context.order),
-            "estimated_tokens": in_context if sizes else measured(context).total + in_file(facts),
+            "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
             "recorded_tokens": usage.context if usage else None,
-            "believed_tokens": believed(context).tokens,
+            "believed_tokens": compute_believed_size(context).tokens,
             "next_request_tokens": request.before,
             "next_request_source": request.before_known,
             "not_in_file_tokens": hidden,
@@ -183,7 +192,7 @@ def report_of(
         "ruler": {"kind": ruler, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
-        "by_category_recorded_why": shares.why or None,
+        "by_category_recorded_why": shares.reason or None,
         "by_tool": [
             {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
         ],
@@ -194,7 +203,7 @@ def report_of(
         "diagnosis": parts.diagnosis,
         "fit": _fit(fit) if fit else None,
         "calibration": [
-            {**calibration_report(each), "not_in_file": _hidden(calibrated.hidden.get(each.model))}
+            {**calibration_report(each), "not_in_file": _hidden(calibrated.not_in_file.get(each.model))}
             for each in calibrated.calibrations
         ],
     }
@@ -203,12 +212,12 @@ def report_of(
     return report
 
 
-def _fit(fit: Fit) -> dict[str, Any]:
+def _fit(fit: EstimateCheck) -> dict[str, Any]:
     """The estimate beside the recorded size; tokens of causes are positive where they make the estimate too large."""
     return {
         "recorded": fit.recorded,
         "expected": fit.expected,
-        "cause": fit.cause,
+        "cause": fit.causes_text,
         "causes": [asdict(cause) for cause in fit.causes],
         "unexplained": fit.unexplained,
     }
@@ -229,8 +238,8 @@ def calibration_report(found: Calibration) -> dict[str, Any]:
         "error": _errors(found.error),
         "error_bytes4": _errors(found.error_bytes4),
         "usable": found.usable,
-        "why": found.why or None,
-        "instead": None if found.usable else found.instead,
+        "why": found.reason or None,
+        "instead": None if found.usable else found.fallback,
     }
 
 
@@ -246,7 +255,7 @@ _FACTORS = {
 }
 
 
-def _errors(errors: Errors | None) -> dict[str, float] | None:
+def _errors(errors: ErrorStats | None) -> dict[str, float] | None:
     return {"median": round(errors.median, 4), "p95": round(errors.p95, 4)} if errors else None
 
 
@@ -257,14 +266,14 @@ def _drops(session: Session, at: int, silent: Sequence[RecordedCompaction], uses
     """
     sides = {each.message: _both_sides(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
-    owners = {facts.block_message[row] for drop in drops for row in drop.results}
+    owners = {facts.block_message[row] for drop in drops for row in drop.cleared_blocks}
     ordinals = {row: number for owner in owners for number, row in enumerate(facts.blocks_of(owner))}
     return [
         {
             "message": drop.message,
             "tokens": drop.tokens,
             "explained_by": drop.explained_by,
-            "results": [{"message": facts.block_message[row], "block": ordinals[row]} for row in drop.results],
+            "results": [{"message": facts.block_message[row], "block": ordinals[row]} for row in drop.cleared_blocks],
             **sides.get(drop.message, {}),
         }
         for drop in drops
@@ -282,9 +291,9 @@ def _compaction(found: RecordedCompaction, uses: Uses | None) -> dict[str, Any]:
         "tokens_before": found.believed_before,
         "tokens_before_source": "recorded + estimated delta" if found.believed_known else "estimated",
         "tokens_before_in_file": what.pre_tokens,
-        "tokens_saved_in_file": what.saved,
+        "tokens_saved_in_file": what.saved_tokens,
         "tokens_after": found.recorded_after,
-        "preserved_missing": what.missing,
+        "preserved_missing": what.missing_messages,
         **(_both_sides(found, uses) if uses else {}),
     }
 
@@ -308,7 +317,7 @@ def _both_sides(found: RecordedCompaction, uses: Uses) -> dict[str, Any]:
         "kept": len(found.kept),
         "put_in": len(found.put_in),
         "summary": summary,
-        "summary_tokens": None if summary is None else message_tokens(facts, summary),
+        "summary_tokens": None if summary is None else count_message_tokens(facts, summary),
         "lost": {
             "messages": len({facts.block_message[row] for row in found.lost}),
             "blocks": len(found.lost),
@@ -331,7 +340,7 @@ def _return(found: RecordedCompaction, back: Return) -> dict[str, Any]:
     }
 
 
-def timeline_of(session: Session, in_context: frozenset[int], sizes: Sizes | None = None) -> list[dict[str, Any]]:
+def timeline_of(session: Session, in_context: frozenset[int], sizes: TokenTable | None = None) -> list[dict[str, Any]]:
     """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4`` or *sizes*.
 
     Before each call to the model, what the runtimes would have believed their context to be stands beside what was
@@ -348,7 +357,7 @@ def timeline_of(session: Session, in_context: frozenset[int], sizes: Sizes | Non
                 "index": message,
                 "role": Role(facts.role[message]).name.lower(),
                 "turn": turn,
-                "tokens": sizes.messages[message] if sizes else message_tokens(facts, message),
+                "tokens": sizes.messages[message] if sizes else count_message_tokens(facts, message),
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
                 "dropped_tokens": drops.get(message),
@@ -365,7 +374,7 @@ def _believed(state: RuntimeState) -> dict[str, int | None]:
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
 
-def _block(facts: Facts, block: int, sizes: Sizes | None) -> dict[str, Any]:
+def _block(facts: Facts, block: int, sizes: TokenTable | None) -> dict[str, Any]:
     kind = Kind(facts.kind[block]).name.lower()
     tokens = sizes.blocks[block] if sizes else bytes4(facts, block)
     return {"kind": kind, "tokens": tokens, "tool": facts.tool_name(block) or None}
@@ -375,7 +384,7 @@ def show(session: Session, report: dict[str, Any]) -> None:
     """The report as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    say(f"{visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
+    say(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
         say(f"note: {about['note']}")
     say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
@@ -390,8 +399,8 @@ def show(session: Session, report: dict[str, Any]) -> None:
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
     say(f"context {where}: {counted(len(window['indices']), 'message')}")
     ruler = report["ruler"]
-    how, unit = ("estimated", "est.") if ruler["kind"] == Ruler.OWN else (ruler["name"], ruler["name"])
-    if ruler["kind"] != Ruler.OWN:
+    how, unit = ("estimated", "est.") if ruler["kind"] == TokenMeasure.OWN else (ruler["name"], ruler["name"])
+    if ruler["kind"] != TokenMeasure.OWN:
         say(f"sizes by {ruler['name']}" + (f": {ruler['note']}" if ruler["note"] else ""))
     table("size", ("tokens", "", ""), _sizes(report, how))
     total = max(1, sum(report["by_category"].values()))
@@ -509,14 +518,14 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
         rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
     hidden = [each["not_in_file"] for each in usable]
     rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
-    heads = ("", *(visible(each["model"] or "model unknown") for each in usable))
+    heads = ("", *(make_visible(each["model"] or "model unknown") for each in usable))
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
     table(title, heads, rows if usable else [])
     if any(hidden):
         say("  not in the file: the median over the model's requests of recorded - calibrated")
     for each in calibration:
         if not each["usable"]:
-            model = visible(each["model"] or "model unknown")
+            model = make_visible(each["model"] or "model unknown")
             say(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
 
 
@@ -536,7 +545,7 @@ def _recorded_cell(entry: dict[str, Any]) -> object:
 
 def _sizes(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
-    own = report["ruler"]["kind"] == Ruler.OWN
+    own = report["ruler"]["kind"] == TokenMeasure.OWN
     by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 from context_tui.cli.output import counted, talk
-from context_tui.text.private_files import leftovers, remove
-from context_tui.text.sanitize import visible
+from context_tui.text.private_files import find_leftovers, remove_leftover
+from context_tui.text.sanitize import make_visible
 
 
 def offer(folder: Path) -> None:
     """Tell of the leftovers in *folder*, and remove them if that is wanted."""
-    found = leftovers(folder)
+    found = find_leftovers(folder)
     if not found:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -24,8 +24,8 @@ def offer(folder: Path) -> None:
     what = counted(len(found), "folder")
     talk(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
     for each in found:
-        print(f"  {visible(each.name)}", file=sys.stderr)
+        print(f"  {make_visible(each.name)}", file=sys.stderr)
     print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
-        gone = sum(map(remove, found))
+        gone = sum(map(remove_leftover, found))
         talk(f"{gone:,} of {what} removed")

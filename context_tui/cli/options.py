@@ -16,7 +16,7 @@ from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
-from context_tui.session.limits import MOST_TOKENS
+from context_tui.session.limits import MAX_TOKENS
 from context_tui.session.session import Session
 from context_tui.text.private_files import private_folder
 from context_tui.text.sanitize import sanitize
@@ -227,8 +227,8 @@ def tokens(text: str) -> int:
         value = float(digits.replace("_", "").replace(",", "")) * scale
     except ValueError:
         value = 0.0
-    if not 1 <= value <= MOST_TOKENS or (scale == 1 and not value.is_integer()):
-        remedy = f"give 1 to {MOST_TOKENS:,}, or one such as 200k"
+    if not 1 <= value <= MAX_TOKENS or (scale == 1 and not value.is_integer()):
+        remedy = f"give 1 to {MAX_TOKENS:,}, or one such as 200k"
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens; {remedy}")
     return int(value)
 

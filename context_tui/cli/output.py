@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from context_tui.text.sanitize import sanitize_line, visible
+from context_tui.text.sanitize import make_visible, sanitize_line
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:
@@ -23,7 +23,7 @@ def say(text: str = "") -> None:
 
 def talk(text: str, about: str = "context-tui") -> None:
     """A line to the user, beside the data: an error or a remark, with names of files as they are."""
-    print(f"{about}: {visible(text)}", file=sys.stderr)
+    print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 
 def counted(number: int, what: str) -> str:

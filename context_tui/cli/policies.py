@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.app.config import Saved, read_config
+from context_tui.app.config import SavedSettings, read_config
 from context_tui.cli.options import add_policy_file, named, parse, parser, take_policy_files, tokens
 from context_tui.cli.output import say, table, write_json
 from context_tui.errors import ExitCode
@@ -14,7 +14,7 @@ from context_tui.policies.base import Policy
 from context_tui.policies.native import Native, native
 from context_tui.policies.parameters import pairs, parameters_of, params_for, setting
 from context_tui.policies.registry import POLICIES, PRESETS, policy_named
-from context_tui.session.window import ASSUMED, Window
+from context_tui.session.window import ASSUMED_WINDOW, Window
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -29,7 +29,9 @@ def run(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="set a parameter of NAME, whose settings in its agent's own configuration are then told; may be repeated",
     )
-    options.add_argument("--window", type=tokens, default=ASSUMED, metavar="N", help="the context window for these")
+    options.add_argument(
+        "--window", type=tokens, default=ASSUMED_WINDOW, metavar="N", help="the context window for these"
+    )
     options.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file(options)
     given = parse(options, arguments)
@@ -102,7 +104,7 @@ def _lines(policy: Policy, *, limits: bool) -> Iterator[str]:
         yield from (f"limit: {limit}" for limit in policy.limits)
 
 
-def _saved(saved: Mapping[str, Saved]) -> list[dict[str, Any]]:
+def _saved(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
     return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved.items()]
 
 

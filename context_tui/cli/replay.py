@@ -35,7 +35,7 @@ from context_tui.lab.study import Lab, Settings, Study
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import params_for
 from context_tui.session.session import Session
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 
 SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
@@ -233,7 +233,7 @@ def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
     known = sum(size is not None for size in recording.recorded)
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
-    say(f"{visible(name)}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
+    say(f"{make_visible(name)}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
     say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
     say(_ruler(recording))
     for line in _prices(lab, studies):
@@ -287,7 +287,7 @@ def _ruler(recording: Recording) -> str:
     by = ", ".join(map(str, recording.scaled.values()))
     scaled = f"; taken at {by}, as recorded prompts are smaller than what they hold by it" if by else ""
     if not usable:
-        instead = max(recording.calibrations, key=lambda each: each.requests).instead
+        instead = max(recording.calibrations, key=lambda each: each.requests).fallback
         return f"{words} (not calibrated on this session: {instead} are used{scaled})"
     errors = ", ".join(f"{each.error.median:.1%}" for each in usable if each.error)
     return f"{words} (median error {errors}{scaled})"

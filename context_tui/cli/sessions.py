@@ -25,8 +25,8 @@ from context_tui.library.discover import (
     unfolded,
 )
 from context_tui.library.summary import Look, Reader
-from context_tui.text.numbers import age, in_short, percent, size
-from context_tui.text.sanitize import visible
+from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
+from context_tui.text.sanitize import make_visible
 
 SHOWN = 50
 """How many are listed where no number is given."""
@@ -208,16 +208,16 @@ def _print(rows: Sequence[Listed]) -> None:
         mark = "└ " if row.parent else ""
         lines.append(
             (
-                age(now - info.time) if info.time else "",
-                size(look.bytes or info.bytes),
-                visible(row.agent),
-                visible(row.project),
+                format_age(now - info.time) if info.time else "",
+                format_bytes(look.bytes or info.bytes),
+                make_visible(row.agent),
+                make_visible(row.project),
                 look.model,
-                "" if look.tokens is None else in_short(look.tokens),
-                "" if look.tokens is None or not look.window else percent(look.tokens / look.window),
+                "" if look.tokens is None else format_tokens(look.tokens),
+                "" if look.tokens is None or not look.window else format_percent(look.tokens / look.window),
                 "" if look.compactions is None else str(look.compactions),
                 mark + (title if len(title) <= TITLE else f"{title[: TITLE - 1]}…"),
-                visible(row.entry.spec),
+                make_visible(row.entry.spec),
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")

@@ -11,8 +11,8 @@ from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
 from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, not_in_file, prompt_not_in_file
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.recorded import compute_not_in_file, compute_prompt_not_in_file, estimate_prompt
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
@@ -31,7 +31,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
         return session
     if plan.summarises and not (summary and summary.strip()):
         raise PlanError(f"{plan.policy}: the summary is missing or empty; give one with text")
-    made, touched = Derivation(session), bool(plan.changes or context.replaced)
+    made, touched = Derivation(session), bool(plan.changes or context.replacements)
     for each in order_after(plan):
         if isinstance(each, Insert):
             block = {"type": "text", "text": each.text(summary or "")}
@@ -41,11 +41,11 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
             made.keep(each, new_texts(session.content, context, plan.changes, each) if touched else None)
     copy = made.session(f"{session.origin}, {plan.policy}" if session.origin else plan.policy, context.at)
     request = next_request(plan, summary)
-    if request.now.recorded is not None or not_in_file(context) is not None:
-        left = request.after - measured(copy.context_at()).total - in_file(copy.facts)
-        copy.facts.unseen = left
-        prompt = prompt_not_in_file(context)
-        copy.facts.unseen_prompt = None if prompt is None else max(min(left, prompt), 0)
+    if request.now.recorded is not None or compute_not_in_file(context) is not None:
+        left = request.after - index_context(copy.context_at()).total - estimate_prompt(copy.facts)
+        copy.facts.not_in_file = left
+        prompt = compute_prompt_not_in_file(context)
+        copy.facts.prompt_not_in_file = None if prompt is None else max(min(left, prompt), 0)
     return copy
 
 

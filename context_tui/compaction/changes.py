@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from context_tui.session.bodies import text_in
-from context_tui.session.context import REMOVED, Body, Context
+from context_tui.session.bodies import get_text
+from context_tui.session.context import REMOVED_BODY, Body, Context
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Content
@@ -33,7 +33,7 @@ class Change:
 
 def removal(policy: str) -> Change:
     """A block that goes."""
-    return Change("drop", REMOVED, policy)
+    return Change("drop", REMOVED_BODY, policy)
 
 
 def input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
@@ -136,13 +136,13 @@ def new_texts(content: Content, context: Context, changes: Mapping[int, Change],
     found: dict[int, str | None] = {}
     blocks: list[dict[str, Any]] | None = None
     for ordinal, row in enumerate(context.facts.blocks_of(message)):
-        earlier, change = context.replaced.get(row), changes.get(row)
+        earlier, change = context.replacements.get(row), changes.get(row)
         body = change.body if change else earlier
         if body is None:
             continue
         if change and change.render and body.text is None and not body.removed:
             blocks = blocks or content.blocks(message)
-            now = earlier.text if earlier else text_in(blocks[ordinal])
+            now = earlier.text if earlier else get_text(blocks[ordinal])
             found[ordinal] = change.render(now)
         elif body.removed or body.text is not None:
             found[ordinal] = body.text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from context_tui.session.derived import DerivedContent, Origin, origin_of
-from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, begins_turn
+from context_tui.session.derived import DerivedContent, Origin, find_origin
+from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, is_turn_start
 from context_tui.session.session import Message, Session
 from context_tui.session.window import model_at
 
@@ -20,18 +20,18 @@ class Derivation:
     def keep(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
         """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
         bodies = bodies or {}
-        self._entries.append(origin_of(self._session, message, bodies))
+        self._entries.append(find_origin(self._session, message, bodies))
         source = self._session.facts
         rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
         left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
         flags = source.flags[message]
-        if len(left) < len(rows) and not any(begins_turn(source, row) for row, _ in left):
+        if len(left) < len(rows) and not any(is_turn_start(source, row) for row, _ in left):
             flags &= ~MessageFlag.TURN_START
         index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
         for row, ordinal in left:
             body = bodies.get(ordinal)
             if body is not None:
-                self._facts.copy_changed(index, source, row, body)
+                self._facts.copy_block_with_text(index, source, row, body)
             else:
                 self._facts.copy_block(index, source, row)
 
@@ -70,8 +70,8 @@ class Derivation:
         for index in range(len(facts)):
             facts.add_record(index, 0, RecordKind.MESSAGE, index)
         facts.model = old.model if at is None or at >= len(old) else model_at(old, at)
-        facts.window, facts.whole_window = old.window, old.whole_window
+        facts.window, facts.model_window = old.window, old.model_window
         facts.input_includes_cache = old.input_includes_cache
         facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
         content = DerivedContent(of, self._entries)
-        return Session(facts, content, of.info, len(facts), of.window_given, origin, of.peaks)
+        return Session(facts, content, of.info, len(facts), of.window_override, origin, of.peaks)

@@ -14,11 +14,11 @@ from context_tui.compaction.plan import Plan
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.tokens.believed import Believed, believed
-from context_tui.tokens.estimators import tokens_of_bytes
-from context_tui.tokens.measured import measured
-from context_tui.tokens.recorded import in_file, last_request, not_in_file
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.believed import BelievedSize, compute_believed_size
+from context_tui.tokens.estimators import bytes_to_tokens
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt, find_last_request
+from context_tui.tokens.rulers import TokenTable
 
 
 class Known(StrEnum):
@@ -41,7 +41,7 @@ class NextRequest:
     recorded, that much is left.
     """
 
-    now: Believed
+    now: BelievedSize
     goes: int = 0
     comes: int = 0
     waits: bool = False
@@ -71,7 +71,7 @@ class NextRequest:
         return max(self.before - self.after, 0) / self.before if self.before else 0.0
 
 
-def size_now(context: Context, sizes: Sizes | None = None) -> Believed:
+def size_now(context: Context, sizes: TokenTable | None = None) -> BelievedSize:
     """The next request as things are: recorded and appended; where nothing was recorded in this context, an estimate of
     it, of the system prompt and tools in the file, and of what the session's first request had besides.
 
@@ -80,21 +80,21 @@ def size_now(context: Context, sizes: Sizes | None = None) -> Believed:
     """
     if sizes is not None:
         return _size_by(sizes, context)
-    size = believed(context)
+    size = compute_believed_size(context)
     if size.recorded is not None:
         return size
-    return Believed(None, size.estimated + in_file(context.facts) + (not_in_file(context) or 0))
+    return BelievedSize(None, size.estimated + estimate_prompt(context.facts) + (compute_not_in_file(context) or 0))
 
 
-def _size_by(sizes: Sizes, context: Context) -> Believed:
-    sums, request = sizes.sums_in(context), last_request(context)
-    reply = measured(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
+def _size_by(sizes: TokenTable, context: Context) -> BelievedSize:
+    sums, request = sizes.prefix_sums_in(context), find_last_request(context)
+    reply = index_context(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
     if reply is None:
-        return Believed(None, sums[-1] + sizes.system + sizes.tools + (sizes.hidden_at(context) or 0))
-    return Believed(context.facts.requests[request].context, sums[-1] - sums[reply])
+        return BelievedSize(None, sums[-1] + sizes.system + sizes.tools + (sizes.not_in_file_at(context) or 0))
+    return BelievedSize(context.facts.requests[request].context, sums[-1] - sums[reply])
 
 
-def next_request(plan: Plan, summary: str | None = None, sizes: Sizes | None = None) -> NextRequest:
+def next_request(plan: Plan, summary: str | None = None, sizes: TokenTable | None = None) -> NextRequest:
     """The next request of the session if *plan* were carried out.
 
     Args:
@@ -102,22 +102,22 @@ def next_request(plan: Plan, summary: str | None = None, sizes: Sizes | None = N
         sizes: the ruler that estimates; the policy's own without one.
     """
     if sizes is not None:
-        comes, waits = sum(sizes.of_text(each.text()) for each in plan.inserts if not each.summary), plan.summarises
+        comes, waits = sum(sizes.count_text(each.text()) for each in plan.inserts if not each.summary), plan.summarises
         if summary is not None:
-            comes += sum(sizes.of_text(each.text(summary)) for each in plan.inserts if each.summary)
+            comes += sum(sizes.count_text(each.text(summary)) for each in plan.inserts if each.summary)
             waits = False
         now = size_now(plan.context, sizes)
-        least = _least(now, sizes.system + sizes.tools, sizes.hidden_at(plan.context))
+        least = _least(now, sizes.system + sizes.tools, sizes.not_in_file_at(plan.context))
         return NextRequest(now, _goes(plan, sizes), comes, waits, sizes.name, least)
     comes, waits = plan.tokens_in, plan.summarises and summary is None
     if summary is not None:
-        comes += sum(tokens_of_bytes(utf8_len(each.text(summary))) for each in plan.inserts if each.summary)
+        comes += sum(bytes_to_tokens(utf8_len(each.text(summary))) for each in plan.inserts if each.summary)
     now = size_now(plan.context)
-    least = _least(now, in_file(plan.context.facts), not_in_file(plan.context))
+    least = _least(now, estimate_prompt(plan.context.facts), compute_not_in_file(plan.context))
     return NextRequest(now, plan.tokens_out, comes, waits, plan.estimator, least)
 
 
-def _least(now: Believed, prompt: int, hidden: int | None) -> int:
+def _least(now: BelievedSize, prompt: int, hidden: int | None) -> int:
     """What no plan reaches: a prompt that is in the file, and what the first request had besides, unless all of the
     request is less by now: that was counted otherwise, as by another model, or is no longer sent.
     """
@@ -125,16 +125,22 @@ def _least(now: Believed, prompt: int, hidden: int | None) -> int:
     return whole if whole <= now.tokens else prompt
 
 
-def _goes(plan: Plan, sizes: Sizes) -> int:
+def _goes(plan: Plan, sizes: TokenTable) -> int:
     """Tokens that go, less what stands in their place."""
-    context, sums, changes = plan.context, sizes.sums_in(plan.context), plan.changes
-    if isinstance(changes, AlikeChanges) and changes and sizes.uniform and not plan.dropped and not context.replaced:
+    context, sums, changes = plan.context, sizes.prefix_sums_in(plan.context), plan.changes
+    if (
+        isinstance(changes, AlikeChanges)
+        and changes
+        and sizes.uniform
+        and not plan.dropped
+        and not context.replacements
+    ):
         rows, kind = changes.rows, context.facts.kind
         if all(kind[row] == Kind.TOOL_RESULT for row in rows):  # very many are quick so
-            return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.of_body(rows[0], changes.change.body)
+            return sum(map(sizes.blocks.__getitem__, rows)) - len(rows) * sizes.count_body(rows[0], changes.change.body)
     gone = sum(sums[each.stop] - sums[each.start] for each in plan.dropped)
-    position_of = measured(context).position_of if plan.dropped and changes else {}
+    position_of = index_context(context).position_of if plan.dropped and changes else {}
     for row, body in bodies_of(changes).items():
         if not plan.dropped or not plan.action_at(position_of[context.facts.block_message[row]]):
-            gone += sizes.block(context, row) - sizes.of_body(row, body)
+            gone += sizes.block_tokens(context, row) - sizes.count_body(row, body)
     return gone

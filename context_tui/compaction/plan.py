@@ -18,17 +18,17 @@ from context_tui.compaction.changes import Change, bodies_of, new_texts
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
 from context_tui.errors import PlanError
-from context_tui.session.bodies import with_texts
+from context_tui.session.bodies import replace_texts
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
-from context_tui.session.values import value
-from context_tui.tokens.estimators import bytes4, tokens_of_bytes
-from context_tui.tokens.measured import measured
+from context_tui.session.values import value_class
+from context_tui.tokens.estimators import bytes4, bytes_to_tokens
+from context_tui.tokens.measured import index_context
 
 
-@value()
+@value_class()
 class Trigger:
     """Whether a runtime would act here: what it looks at, against what, and which number that is.
 
@@ -106,7 +106,7 @@ def _put_in(facts: Facts, message: int) -> list[int]:
     ]
 
 
-@value(eq=False)
+@value_class(eq=False)
 class Plan:
     """A policy's plan for a context; nothing is carried out by making one. It knows no session.
 
@@ -190,7 +190,7 @@ class Plan:
             if not injected:
                 texts |= dict.fromkeys(_put_in(context.facts, message))
             role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
-            made.append({"role": role, "content": with_texts(content.blocks(message), texts)})
+            made.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
         return made
 
     def said_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
@@ -202,7 +202,7 @@ class Plan:
             texts = new_texts(content, context, self.changes, message)
             texts |= dict.fromkeys(_put_in(context.facts, message))
             for ordinal, block in enumerate(content.blocks(message)):
-                for left in with_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
+                for left in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
                     yield message, ordinal, left
 
     @property
@@ -230,12 +230,12 @@ class Plan:
     @property
     def tokens_before(self) -> int:
         """Estimated tokens of the context (``bytes/4``)."""
-        return measured(self.context).total
+        return index_context(self.context).total
 
     @cached_property
     def tokens_after(self) -> int:
         """Estimated tokens of what would be left, without the summary that has yet to be written."""
-        sums, facts = measured(self.context), self.context.facts
+        sums, facts = index_context(self.context), self.context.facts
         if self.saved is not None:
             return sums.total - self.saved
         saved = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in self.dropped)
@@ -248,7 +248,7 @@ class Plan:
     @cached_property
     def tokens_in(self) -> int:
         """Estimated tokens of the messages that are put in, but for those that hold a summary."""
-        return sum(tokens_of_bytes(utf8_len(each.text())) for each in self.inserts if not each.summary)
+        return sum(bytes_to_tokens(utf8_len(each.text())) for each in self.inserts if not each.summary)
 
     @property
     def tokens_out(self) -> int:
@@ -271,7 +271,7 @@ class Plan:
 
     def tokens_of(self, block: int) -> int:
         """Estimated tokens of a block as it stands in the context."""
-        body = self.context.replaced.get(block)
+        body = self.context.replacements.get(block)
         return body.tokens if body else bytes4(self.context.facts, block)
 
     # What becomes of each message and block
@@ -288,7 +288,7 @@ class Plan:
         return list(self._edits())
 
     def _edits(self) -> Iterator[Edit]:
-        facts, sums, by = self.context.facts, measured(self.context), self.dropped_by or self.policy
+        facts, sums, by = self.context.facts, index_context(self.context), self.dropped_by or self.policy
         everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped)
         for position in everywhere:
             message = self.context.order[position]
@@ -312,9 +312,9 @@ class Plan:
         if change and block is not None:
             became = "nothing" if change.body.removed else f"{change.body.tokens:,}"
             return Verdict(PAST[change.action], Code.SELECTED, f"{self.tokens_of(block):,} tokens become {became}")
-        body = self.context.replaced.get(block) if block is not None else None
-        if body and body.known:
-            return Verdict("kept", Code.ALREADY_CLEARED, GONE[body.known])
+        body = self.context.replacements.get(block) if block is not None else None
+        if body and body.source:
+            return Verdict("kept", Code.ALREADY_CLEARED, GONE[body.source])
         return Verdict("kept", *self.kept(position, block))
 
     def _why_dropped(self, position: int, first: str) -> tuple[Code, str]:
@@ -326,7 +326,7 @@ class Plan:
 
     def verdict(self, message: int, block: int | None = None) -> Verdict:
         """The verdict on a message of the context, or on its block with this ordinal."""
-        position = measured(self.context).position_of.get(message)
+        position = index_context(self.context).position_of.get(message)
         if position is None:
             return Verdict("kept", Code.OUTSIDE, "not in the context at this point")
         rows = list(self.context.facts.blocks_of(message))
@@ -343,4 +343,4 @@ class Plan:
 
     def after(self) -> Context:
         """The context with the changed blocks, for a policy that works on what this one leaves; nothing is dropped."""
-        return self.context.replacing(bodies_of(self.changes))
+        return self.context.with_bodies(bodies_of(self.changes))

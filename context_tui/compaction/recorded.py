@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from context_tui.session.context import STUBS, Context, context_at
-from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.context import CLEARED_BODIES, Context, context_at
+from context_tui.session.epochs import epoch_at, find_last_rewrite
 from context_tui.session.facts import Compaction, Drop, Facts, MessageFlag, Role
 from context_tui.session.session import Session
-from context_tui.tokens.breakdown import CATEGORIES, category_of
+from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.recorded import request_before
+from context_tui.tokens.recorded import find_request_before
 from context_tui.tokens.running import RunningSizes
 
 CompactionKind = Literal["full", "micro", "silent"]
@@ -54,13 +54,13 @@ class RecordedCompaction:
         """The context before it."""
         if self.kind == "silent":
             return self.session.context_at(self.message)
-        return context_at(self.session.facts, self.message, cleared=False, content=self.session.content)
+        return context_at(self.session.facts, self.message, after_micro=False, content=self.session.content)
 
     @cached_property
     def after(self) -> Context:
         """The context of the first request after it, with what was put in and said by then."""
         if isinstance(self.what, Drop):
-            return self.before.replacing(dict.fromkeys(self.what.results, STUBS["inferred"]))
+            return self.before.with_bodies(dict.fromkeys(self.what.cleared_blocks, CLEARED_BODIES["inferred"]))
         at = _first_reply(self.session, self.message) if self.kind == "full" else self.message
         return self.session.context_at(at)
 
@@ -72,7 +72,7 @@ class RecordedCompaction:
             row
             for message in self.before.order
             for row in self.before.blocks_of(message)
-            if row not in self.before.replaced and (message not in left or row in self.after.replaced)
+            if row not in self.before.replacements and (message not in left or row in self.after.replacements)
         ]
 
     @cached_property
@@ -95,7 +95,7 @@ class RecordedCompaction:
 
     def tokens(self, row: int) -> int:
         """Estimated tokens (``bytes/4``) of a block before it."""
-        body = self.before.replaced.get(row)
+        body = self.before.replacements.get(row)
         return body.tokens if body else bytes4(self.session.facts, row)
 
 
@@ -104,8 +104,8 @@ def by_category(context: Context) -> dict[str, int]:
     facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
         for row in context.blocks_of(message):
-            body = context.replaced.get(row)
-            found[category_of(facts, message, row)] += body.tokens if body else bytes4(facts, row)
+            body = context.replacements.get(row)
+            found[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
     return {name: tokens for name, tokens in found.items() if tokens}
 
 
@@ -113,7 +113,7 @@ def recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """All compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
     found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
-    found += (drop for drop in session.drops if drop.results)
+    found += (drop for drop in session.drops if drop.cleared_blocks)
     return [_recorded(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
 
 
@@ -132,8 +132,8 @@ def _believed(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, b
     """What a runtime believed before message *at*, and whether a recorded size is in that."""
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
-    request = request_before(facts, at, max(epoch.start, last_rewrite(facts, at - 1)))
-    tokens = sizes.believed(epoch, at, request).tokens if sizes.length(epoch, at) else None
+    request = find_request_before(facts, at, max(epoch.start, find_last_rewrite(facts, at - 1)))
+    tokens = sizes.believed_size(epoch, at, request).tokens if sizes.message_count(epoch, at) else None
     return tokens, request >= 0
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from context_tui.session.bodies import body_text
+from context_tui.session.bodies import body_to_text
 from context_tui.session.jsontext import compact_text
-from context_tui.session.losses import losses_in
+from context_tui.session.losses import format_losses
 
 Message = dict[str, Any]
 Block = dict[str, Any]
@@ -238,7 +238,7 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
         keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
     """
     repaired = _repair(messages, keep_pending)
-    return repaired.messages, losses_in(repaired.notes)
+    return repaired.messages, format_losses(repaired.notes)
 
 
 def _repair(messages: list[Message], keep_pending: bool, apart: Collection[int] = ()) -> Repaired:
@@ -509,5 +509,5 @@ def _as_text(result: Block, notes: Counter[str]) -> list[_Placed]:
     body = result.get("content")
     parts = body if isinstance(body, list) else []
     images = [part for part in parts if isinstance(part, dict) and part.get("type") == "image"]
-    words = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_text(body)}"}
+    words = {"type": "text", "text": f"[{label} without its call, id {call_id}]\n{body_to_text(body)}"}
     return [(block, None) for block in (words, *images)]

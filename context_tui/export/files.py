@@ -16,15 +16,15 @@ from context_tui.export.prepare import PairCheck, check_pairs, exportable
 from context_tui.formats.base import Format, scan
 from context_tui.formats.opening import format_of
 from context_tui.formats.registry import FORMATS, format_named
-from context_tui.session.context import as_recorded
-from context_tui.session.derived import recorded_usage, recording_of
+from context_tui.session.context import restore_inferred
+from context_tui.session.derived import collect_usage, find_recording
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.losses import Losses, weights
-from context_tui.session.memory import facts_of
+from context_tui.session.losses import Losses, weigh_context
+from context_tui.session.memory import build_facts
 from context_tui.session.session import Message, Session
-from context_tui.text.private_files import is_temporary, move_new, private_folder, sync, sync_names
-from context_tui.tokens.measured import measured
+from context_tui.text.private_files import is_temporary, move_new, private_folder, sync, sync_folder
+from context_tui.tokens.measured import index_context
 
 NAME_BYTES = 255
 """The longest name that file systems take."""
@@ -191,11 +191,11 @@ def _written(form: Format, session: Session, temporary: Path, out: Path) -> Expo
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
         raise _empty(made.losses)
     lost = made.losses + form.write(made.session, temporary)
-    if not weights(made.session.context_at()) - lost.gone:
+    if not weigh_context(made.session.context_at()) - lost.removed:
         raise _empty(lost)
     written = _read_back(form, temporary)
-    losses = lost.words
-    losses += _compare(form, session, made.session, written, lost.gone, bool(losses))
+    losses = lost.lines
+    losses += _compare(form, session, made.session, written, lost.removed, bool(losses))
     losses += _usage_lost(session, written)
     check = check_pairs(session, written.to_messages(), made.renamed)
     if check.introduced:
@@ -216,17 +216,17 @@ def _page(session: Session, temporary: Path, out: Path) -> ExportResult:
     if not any(message["content"] for message in messages):
         raise _empty(Losses())
     losses = write_page(session, messages, temporary)
-    return ExportResult(out, MARKDOWN, losses.words, check=check_pairs(session, messages, {}))
+    return ExportResult(out, MARKDOWN, losses.lines, check=check_pairs(session, messages, {}))
 
 
 def _empty(losses: Losses) -> ExportError:
-    why = f" ({'; '.join(losses.words)})" if losses.words else ""
+    why = f" ({'; '.join(losses.lines)})" if losses.lines else ""
     return ExportError(f"no messages to write{why}; choose another point or policy")
 
 
 def _usage_lost(session: Session, written: Session) -> list[str]:
     """What a file does not hold of the usage that was recorded for a session to which nothing was applied."""
-    lost = len(recorded_usage(session)) - len(written.facts.requests)
+    lost = len(collect_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
 
@@ -274,7 +274,7 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
         OutputExists: *out* exists, and *force* was not given.
         ExportError: nothing can be written there.
     """
-    source = recording_of(session).info.path
+    source = find_recording(session).info.path
     if source and _same(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
     beside, there = _kind(out.parent), _kind(out)
@@ -326,11 +326,11 @@ def _messages_as_read(session: Session) -> list[Message]:
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
-        read = facts_of(recorded)
+        read = build_facts(recorded)
         for number, index in enumerate(context.order):
             if _measures(read, number) != _measures(session.facts, index):
                 raise changed
-        return session.messages_of(context) if context.replaced else recorded
+        return session.messages_in(context) if context.replacements else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise changed from error
 
@@ -342,7 +342,7 @@ def _check_input(session: Session) -> None:
         ExportError: it does not, or cannot be read.
     """
     try:
-        same = recording_of(session).content.unchanged()
+        same = find_recording(session).content.is_unchanged()
     except UnreadableSession as error:
         raise ExportError(f"{error}; nothing was written") from None
     if not same:
@@ -350,7 +350,7 @@ def _check_input(session: Session) -> None:
 
 
 def _changed_error(session: Session) -> ExportError:
-    return ExportError(f"{recording_of(session).info.path}: has changed since it was read; open it again")
+    return ExportError(f"{find_recording(session).info.path}: has changed since it was read; open it again")
 
 
 def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
@@ -394,22 +394,22 @@ def _compare(
     Raises:
         ExportError: something is gone that was not declared, or the size differs and nothing says why.
     """
-    context, again = session.context_at(), as_recorded(written.context_at())
-    gone = weights(made.context_at()) - declared - weights(again)
+    context, again = session.context_at(), restore_inferred(written.context_at())
+    gone = weigh_context(made.context_at()) - declared - weigh_context(again)
     if gone:
         what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
         raise ExportError(f"{form.name}: the written file lacks {what}; nothing was written; {_REMEDY}")
     pairs = [
-        ("est. {:,} token", measured(again).total, measured(context).total),
+        ("est. {:,} token", index_context(again).total, index_context(context).total),
         ("{:,} message", len(again), len(context)),
-        ("{:,} turn", len(measured(again).turn_starts), len(measured(context).turn_starts)),
+        ("{:,} turn", len(index_context(again).turn_starts), len(index_context(context).turn_starts)),
     ]
     differences = [
         f"the written file has {unit.format(now)}{'s' if now != 1 else ''} instead of {before:,}"
         for unit, now, before in pairs
         if now != before
     ]
-    if differences and not told and measured(again).total != measured(context).total:
+    if differences and not told and index_context(again).total != index_context(context).total:
         raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
     return differences
 
@@ -432,7 +432,7 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
     """Into place in one step; without *force* only where nothing is, even if it came there just now."""
     if force:
         os.replace(temporary, out)
-        sync_names(out.parent)
+        sync_folder(out.parent)
         return
     try:
         move_new(temporary, out)

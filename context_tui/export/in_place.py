@@ -12,7 +12,7 @@ from context_tui.export.prepare import check_pairs
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.session.session import Message, Session
 from context_tui.text.private_files import is_temporary
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 
 class NotInPlace(Error):
@@ -53,7 +53,7 @@ def carry_out(session: Session, plan: Plan) -> ExportResult:
 
     def check(again: Session) -> None:
         context = again.context_at()
-        now = measured(context).total
+        now = index_context(context).total
         if now != plan.tokens_after or context.order != plan.context.order:
             raise ExportError(
                 f"{session.info.path}: would be read as est. {now:,} tokens instead of {plan.tokens_after:,}; "

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.session.facts import BlockFlag, MessageFlag, Role
-from context_tui.session.limits import LATEST_MS
+from context_tui.session.limits import MAX_TIME_MS
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 from context_tui.text.sanitize import sanitize, sanitize_line
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 MARKDOWN = "markdown"
 ABOUT = "a page to read, with every message, call and result; it cannot be opened again"
@@ -46,7 +46,7 @@ def _parts(session: Session, messages: list[Message], losses: Losses) -> Iterato
     if system := session.content.system():
         yield "## System prompt"
         yield _fenced(system)
-    starts = {context.order[position] for position in measured(context).turn_starts}
+    starts = {context.order[position] for position in index_context(context).turn_starts}
     calls: dict[str, str] = {}
     turn = 0
     for message, said in zip(context.order, messages, strict=True):
@@ -69,7 +69,7 @@ def _about(session: Session) -> Iterator[str]:
     yield f"agent: {_plain(info.format)}, model: {_plain(session.facts.model or 'unknown')}"
     if info.cwd:
         yield f"folder: {_plain(info.cwd)}"
-    sizes = measured(context)
+    sizes = index_context(context)
     yield (
         f"messages: {len(context):,}, turns: {len(sizes.turn_starts):,}, est. {sizes.total:,} tokens (bytes / 4) "
         f"of a window of {window.tokens:,} ({window.source})"
@@ -79,7 +79,7 @@ def _about(session: Session) -> Iterator[str]:
 
 
 def _time(time: int) -> str:
-    return f", {datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if 0 <= time <= LATEST_MS else ""
+    return f", {datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if 0 <= time <= MAX_TIME_MS else ""
 
 
 def _block(block: Block, injected: bool, calls: dict[str, str], losses: Losses) -> Iterator[str]:

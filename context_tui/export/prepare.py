@@ -25,9 +25,9 @@ from context_tui.compaction.tool_pairing import (
     unique_ids,
 )
 from context_tui.session.context import Context
-from context_tui.session.derived import DerivedContent, Origin, recording_of
+from context_tui.session.derived import DerivedContent, Origin, find_recording
 from context_tui.session.facts import MessageFlag
-from context_tui.session.losses import Losses, Refuses
+from context_tui.session.losses import Losses, UnsupportedReason
 from context_tui.session.session import Message, Session
 
 PENDING = "it ends with calls without results; add the results before you send it"
@@ -67,7 +67,7 @@ def check_pairs(session: Session, written: list[Message], renamed: Mapping[str, 
     return PairCheck(tuple(inherited), tuple(introduced))
 
 
-def exportable(session: Session, messages: list[Message], refuses: Refuses | None = None) -> Exportable:
+def exportable(session: Session, messages: list[Message], refuses: UnsupportedReason | None = None) -> Exportable:
     """The context at the end of *session* as a session that can be written.
 
     Args:
@@ -91,7 +91,7 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
         _tell_end(history, losses)
     else:
         history, sources, notes = repair_orphans(named, _introduced(session, named))
-    losses.count(notes)
+    losses.add_counts(notes)
     rows = [list(facts.blocks_of(index)) for index in context.order]
     made = Derivation(session)
     for message, (at, places) in zip(history, sources, strict=True):
@@ -100,7 +100,7 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
             continue
         own = [rows[place.message][place.block] if place else -1 for place in places]
         same = [
-            row if place and block is _block(messages, place) and row not in context.replaced else -1
+            row if place and block is _block(messages, place) and row not in context.replacements else -1
             for row, place, block in zip(own, places, message["content"], strict=True)
         ]
         owners = list(dict.fromkeys(facts.block_message[row] for row in own if row >= 0))
@@ -112,13 +112,13 @@ def exportable(session: Session, messages: list[Message], refuses: Refuses | Non
 
 def _bodies(context: Context, message: int) -> dict[int, str | None]:
     """Bodies that stand in place of recorded ones, by block ordinal."""
-    if not context.replaced:
+    if not context.replacements:
         return {}
     rows = enumerate(context.facts.blocks_of(message))
-    return {ordinal: context.replaced[row].text for ordinal, row in rows if row in context.replaced}
+    return {ordinal: context.replacements[row].text for ordinal, row in rows if row in context.replacements}
 
 
-def _taken(message: Message, refuses: Refuses, losses: Losses) -> list[int]:
+def _taken(message: Message, refuses: UnsupportedReason, losses: Losses) -> list[int]:
     """The blocks of a message that a provider takes, by number; the others are counted."""
     why = [refuses(message["role"], block) for block in message["content"]]
     for reason in filter(None, why):
@@ -146,7 +146,7 @@ def _tell_end(history: list[Message], losses: Losses) -> None:
     """Say what a provider would make of the end of a history."""
     if history and history[-1]["role"] == "assistant":
         pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
-        losses.note(PENDING if pending else ENDS_WITH_ASSISTANT)
+        losses.add_note(PENDING if pending else ENDS_WITH_ASSISTANT)
 
 
 def _introduced(session: Session, messages: list[Message]) -> list[Orphan]:
@@ -162,16 +162,16 @@ def _introduced(session: Session, messages: list[Message]) -> list[Orphan]:
     places: dict[int, list[Place]] = {}  # by message, where its blocks were recorded
     for message in {orphan.message for orphan in orphans}:
         if isinstance(entry := entries[message], Origin):
-            places[message] = [Place(entry.message, ordinal) for ordinal in entry.left]
+            places[message] = [Place(entry.message, ordinal) for ordinal in entry.remaining_blocks]
     return [o for o in orphans if o.message not in places or (o.kind, *places[o.message][o.block]) not in inherited]
 
 
 def _recorded(session: Session) -> tuple[list[int], list[Message]]:
     """The context of the recording at the point that a session was derived at: message numbers, and messages."""
-    root = recording_of(session)
+    root = find_recording(session)
     if root is session or not isinstance(session.content, DerivedContent):
         context = root.context_at()
     else:
         kept = [entry.message for entry in session.content.entries if isinstance(entry, Origin)]
         context = root.context_at(max(kept, default=-1) + 1)
-    return list(context.order), root.messages_of(context)
+    return list(context.order), root.messages_in(context)

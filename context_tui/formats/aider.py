@@ -27,7 +27,7 @@ from context_tui.formats.kit.usage import with_cache
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import BOM
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import SessionInfo
 
 HISTORY = ".aider.chat.history.md"
@@ -97,7 +97,7 @@ class AiderShape:
         text, time = str(value["text"]), epoch_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL.search(text)
-            return Part(usage=_usage(text), model=short(model[1]) if model else "")
+            return Part(usage=_usage(text), model=truncate_name(model[1]) if model else "")
         blocks = [{"type": "text", "text": text}]
         if value["kind"] == "reflected":
             return Part(Role.USER, blocks, injected=True)

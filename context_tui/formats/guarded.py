@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Found, Lister, Scanner
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -139,7 +139,7 @@ class GuardedFormat:
         except (Error, OSError):  # a file that cannot be read or written is told as that, as of any format
             raise
         except Exception as failed:
-            words = short(f"{type(failed).__name__}: {failed}")
+            words = truncate_name(f"{type(failed).__name__}: {failed}")
             raise error(f"{where}format {self._form.name} failed: {words}; tell its author") from failed
 
 

@@ -31,7 +31,7 @@ from context_tui.formats.kit.usage import anthropic_usage, openai_usage, size_of
 from context_tui.formats.kit.values import as_blocks, as_id, image_of, usage_or_note
 from context_tui.formats.openai.shape import FunctionCalls, call_of, content_block
 from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import SessionInfo
 
 KINDS = {
@@ -142,7 +142,7 @@ class LangChainShape:
             self._spoken(blocks, data, more, place),
             usage=usage,
             notes=notes,
-            model=short(model) if isinstance(model, str) else "",
+            model=truncate_name(model) if isinstance(model, str) else "",
             key=key,
         )
 

@@ -19,7 +19,7 @@ from context_tui.library.discover import IN_FILE, Entry, is_database, key_of, ti
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.window import model_at
-from context_tui.tokens.recorded import recorded_usage
+from context_tui.tokens.recorded import find_last_usage
 
 SUB_AGENT, BRANCH, BESIDE = "sub-agent", "branch", "session"
 """What a session is to the one that it stands below: the third is one of several in the same file."""
@@ -188,11 +188,11 @@ def look_at(session: Session, below: Iterable[Entry] = ()) -> Look:
 
 
 def _told_by(session: Session) -> _Told:
-    usage, window, facts = recorded_usage(session.context_at()), session.window, session.facts
+    usage, window, facts = find_last_usage(session.context_at()), session.window, session.facts
     return _Told(
         session.info.format,
         usage.context if usage and usage.context else None,
-        window.tokens if window.known else None,
+        window.tokens if window.is_known else None,
         model_at(facts, len(session)) or "",
         len(facts.compactions),
         [(branch.id, branch.messages) for branch in facts.branches],

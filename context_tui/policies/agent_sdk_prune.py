@@ -13,12 +13,12 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, param
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, cut_shifts
-from context_tui.session.context import Body, Context, once
+from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, compute_cut_shifts
+from context_tui.session.context import Body, Context, memoize
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
-from context_tui.tokens.estimators import tokens_of_bytes
-from context_tui.tokens.measured import measured
+from context_tui.tokens.estimators import bytes_to_tokens
+from context_tui.tokens.measured import index_context
 
 MARKER = "\n\n[...{} chars pruned...]\n\n"
 MARKER_BYTES = len(MARKER) - len("{}")
@@ -111,7 +111,7 @@ class AgentSdkPrune(BasePolicy):
         )
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        found, total = prunable(context), measured(context).total
+        found, total = prunable(context), index_context(context).total
         if name == "max_chars":
             old = bisect_left(found.position, len(context) - params.preserve_tail)
             by_length = PrefixSums(found.length[:old], found.saved[:old])
@@ -137,25 +137,25 @@ class Prunable:
     saved: Sequence[int]
 
 
-@once
+@memoize
 def prunable(context: Context) -> Prunable:
     """Every tool_result that pruning would make shorter, however long results may be."""
-    results, cuts = measured(context).results, context.facts.cut
+    results, cuts = index_context(context).results, context.facts.cut
     found = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
-        body = context.replaced.get(block)
+        body = context.replacements.get(block)
         if body is not None and body.text is None:
             continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
         length = json_length(context, block)
-        size = pruned_size(length, cuts[block] if block not in context.replaced else 0)
+        size = pruned_size(length, cuts[block] if block not in context.replacements else 0)
         if size is not None:
-            found.append((position, block, length, size, tokens - tokens_of_bytes(size)))
+            found.append((position, block, length, size, tokens - bytes_to_tokens(size)))
     return Prunable(*zip(*found, strict=True)) if found else Prunable((), (), (), (), ())
 
 
 def json_length(context: Context, block: int) -> int:
     """Bytes of a tool_result's body as compact JSON."""
-    body = context.replaced.get(block)
+    body = context.replacements.get(block)
     if body is None:
         return context.facts.json_bytes[block]
     return len(compact_json(body.text)) if body.text is not None else body.size
@@ -178,6 +178,6 @@ def _cuts(length: int, shifts: int) -> tuple[int, int]:
 def pruned_text(content: Any) -> str:
     """The pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character boundaries."""
     encoded = compact_json("" if content is None else content, sort_keys=True)
-    head, tail = _cuts(len(encoded), cut_shifts(encoded))
+    head, tail = _cuts(len(encoded), compute_cut_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
     return first + MARKER.format(tail - head) + last

@@ -16,7 +16,7 @@ from context_tui.policies.parameters import names
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 
 class ChainParams(BaseParams):
@@ -88,5 +88,5 @@ class Chain(BasePolicy):
         if not state.firing_only or not self.trigger(state, params).fires:
             return after
         firing = (self.trigger(state, params.model_copy(update={name: value})).fires for value in values)
-        total = measured(context).total
+        total = index_context(context).total
         return [left if fires else total for left, fires in zip(after, firing, strict=True)]

@@ -24,7 +24,7 @@ from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.facts import MessageFlag
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 _TRIGGER_ONLY = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
@@ -156,7 +156,7 @@ class Composed(BasePolicy):
                 policy, options = self.steps(params)[place.rule]
                 return policy.end(str(place.path[0]), options, context)
             if place.path == ("keep", "every"):
-                return len(measured(context).results.block) + 2
+                return len(index_context(context).results.block) + 2
         return None
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
@@ -183,7 +183,7 @@ class Composed(BasePolicy):
             return nothing(self.name, params, context, self.trigger(state, params), "it does nothing")
         rule: Rule = self._set(params)
         window = rule.trigger.window(state)
-        size, known = rule.size, state.window.known
+        size, known = rule.size, state.window.is_known
         limits = Limits(window, rule.trigger.limit(state) or window, known, size.bytes_per_token, size.per_message)
         does = shortening if rule.shortens else changing
         return does(self.name, rule, params, context, rule.trigger.holds(size, state), limits)

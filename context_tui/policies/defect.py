@@ -6,7 +6,7 @@ from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 KEPT_TURNS = 3
 """Turns at the end that a microcompaction leaves alone, by default."""
@@ -16,12 +16,12 @@ UNKNOWN_WINDOW = 128_000
 
 def window_tokens(state: RuntimeState) -> int:
     """The window as defect sees it, in tokens."""
-    return state.window.tokens if state.window.known else UNKNOWN_WINDOW
+    return state.window.tokens if state.window.is_known else UNKNOWN_WINDOW
 
 
 def share_of_window(state: RuntimeState, ratio: float) -> str:
     """A share of the window in words, which say so where the window is defect's own fallback."""
-    fallback = "" if state.window.known else ", which defect assumes where the window is unknown"
+    fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
     return f"{ratio:.0%} of {window_tokens(state):,}{fallback}"
 
 
@@ -49,7 +49,7 @@ def believed_trigger(state: RuntimeState, threshold: int, what: str) -> Trigger:
 
 def few_turns(context: Context) -> str:
     """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
-    turns = len(measured(context).turn_starts)
+    turns = len(index_context(context).turn_starts)
     if turns >= KEPT_TURNS:
         return ""
     few = "A single turn" if turns == 1 else f"{turns} turns"

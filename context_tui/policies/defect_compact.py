@@ -16,7 +16,7 @@ from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.session.session import Message
-from context_tui.tokens.measured import Measured, measured, once_for_messages
+from context_tui.tokens.measured import ContextIndex, index_context, memoize_by_messages
 
 RESULT_LIMIT = 2_000
 """Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
@@ -118,7 +118,7 @@ class DefectCompact(BasePolicy):
         return believed_trigger(state, soft, what)
 
     def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
-        sums, trigger = measured(context), self.trigger(state, params)
+        sums, trigger = index_context(context), self.trigger(state, params)
         budget = tail_budget(self.hard(state, params))
         starts = sums.turn_starts
         by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
@@ -147,7 +147,7 @@ class DefectCompact(BasePolicy):
         )
 
 
-def boundary(sums: Measured, starts: list[int], budget: int) -> int:
+def boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
     """Position of the first kept message, or 0: whole turns from the newest back, while they fit the budget."""
     if not starts or starts[-1] == 0:
         return 0
@@ -165,13 +165,13 @@ def earlier_summary_row(context: Context, cut: int) -> int:
     return block if position < cut else -1
 
 
-@once_for_messages
+@memoize_by_messages
 def _first_summary(context: Context) -> tuple[int, int]:
     """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
     facts = context.facts
-    for position in measured(context).assistants:
+    for position in index_context(context).assistants:
         for block in context.blocks_of(context.order[position]):
-            if facts.kind[block] == Kind.TEXT and facts.begins(block, DEFECT_SUMMARY):
+            if facts.kind[block] == Kind.TEXT and facts.starts_with(block, DEFECT_SUMMARY):
                 return position, block
     return -1, -1
 

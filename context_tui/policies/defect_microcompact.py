@@ -21,12 +21,12 @@ from context_tui.policies.defect import (
 from context_tui.policies.parts.candidates import between, blocks_of_kind, kept_numbers
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Body, Context, once
+from context_tui.session.context import Body, Context, memoize
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import Results, measured
+from context_tui.tokens.measured import ToolResults, index_context
 
-CLEARED = Body.of(DEFECT_PLACEHOLDER)
+CLEARED = Body.from_text(DEFECT_PLACEHOLDER)
 CLEARED_TOKENS = CLEARED.tokens
 
 
@@ -60,7 +60,7 @@ class DefectMicrocompact(BasePolicy):
         return believed_trigger(state, threshold, share_of_window(state, params.microcompact_ratio))
 
     def plan(self, context: Context, params: DefectMicrocompactParams, state: RuntimeState) -> Plan:
-        sums, trigger = measured(context), self.trigger(state, params)
+        sums, trigger = index_context(context), self.trigger(state, params)
         keep, minimum = params.keep_recent_turns, params.min_clear_tokens
         if len(sums.turn_starts) < keep:
             few = {0: "no turn starts in this context", 1: "only one turn"}
@@ -94,7 +94,7 @@ class DefectMicrocompact(BasePolicy):
         return Plan(self.name, params, context, trigger, changes, report=report, kept=kept, saved=saved)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        results, total = uncleared(context), measured(context).total
+        results, total = uncleared(context), index_context(context).total
         if name == "min_clear_tokens":
             old = results.tokens[: bisect_left(results.position, first_kept(context, params.keep_recent_turns))]
             by_size = PrefixSums(old, (size - CLEARED_TOKENS for size in old))
@@ -108,13 +108,13 @@ class DefectMicrocompact(BasePolicy):
 
 def first_kept(context: Context, keep: int) -> int:
     """Position at which the last *keep* turns start; 0 where there are fewer, so that nothing is older."""
-    starts = measured(context).turn_starts
+    starts = index_context(context).turn_starts
     return starts[-keep] if keep <= len(starts) else 0
 
 
 def is_cleared(context: Context, block: int) -> bool:
     """Whether a tool_result has been cleared before."""
-    return context.is_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
+    return context.has_exact_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
 def _uncleared(context: Context) -> list[int]:
@@ -124,23 +124,25 @@ def _uncleared(context: Context) -> list[int]:
     def choose(numbers: range) -> list[int]:
         return [number for number in numbers if not is_cleared(context, blocks.block[number])]
 
-    return kept_numbers(measured(context), is_cleared, blocks, choose)
+    return kept_numbers(index_context(context), is_cleared, blocks, choose)
 
 
 def _larger(context: Context, minimum: int) -> list[int]:
     """Numbers of those that are larger than so many tokens."""
-    uncleared, tokens = _uncleared(context), measured(context).results.tokens
+    uncleared, tokens = _uncleared(context), index_context(context).results.tokens
 
     def choose(numbers: range) -> list[int]:
         return [each for each in between(uncleared, numbers.start, numbers.stop) if tokens[each] > minimum]
 
-    return kept_numbers(measured(context), (is_cleared, minimum), blocks_of_kind(context, Kind.TOOL_RESULT), choose)
+    return kept_numbers(
+        index_context(context), (is_cleared, minimum), blocks_of_kind(context, Kind.TOOL_RESULT), choose
+    )
 
 
-@once
-def uncleared(context: Context) -> Results:
+@memoize
+def uncleared(context: Context) -> ToolResults:
     """The tool_results that have not been cleared before."""
-    results, numbers = measured(context).results, _uncleared(context)
-    return Results(
+    results, numbers = index_context(context).results, _uncleared(context)
+    return ToolResults(
         *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
     )

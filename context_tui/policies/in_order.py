@@ -13,7 +13,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 Steps = Sequence[tuple[Policy, Any]]
 """Policies with their parameters, in the order in which they run."""
@@ -55,7 +55,7 @@ def plan_in_order(name: str, params: Params, steps: Steps, context: Context, sta
         if last.changes:
             changes = StackedChanges(last.changes, changes) if changes else last.changes
             here = last.after()
-            left = measured(here).total
+            left = index_context(here).total
             state = replace(state, believed=left, estimated=left, rewritten=True)
     if last is None:
         raise PlanError(f"{name}: no policies are named")
@@ -80,7 +80,7 @@ def plan_in_order(name: str, params: Params, steps: Steps, context: Context, sta
         kept=kept,
         dropped_by=last.policy,
         steps=tuple(plans),
-        saved=measured(context).total - last.tokens_after,
+        saved=index_context(context).total - last.tokens_after,
         estimator=", ".join(dict.fromkeys(plan.estimator for plan in plans)),
     )
 

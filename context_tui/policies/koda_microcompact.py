@@ -18,13 +18,13 @@ from context_tui.policies.base import BasePolicy, Params, nothing, param
 from context_tui.policies.parameters import names
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.context import Body, Context, once, removed
+from context_tui.session.context import Body, Context, find_removed_blocks, memoize
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
-from context_tui.session.sizes import koda_tokens_of_bytes
-from context_tui.tokens.measured import measured, once_for_messages
+from context_tui.session.sizes import bytes_to_koda_tokens
+from context_tui.tokens.measured import index_context, memoize_by_messages
 
-STUB = Body.of(KODA_STUB)
+STUB = Body.from_text(KODA_STUB)
 """What stands in place of a cleared result."""
 ESTIMATOR = "bytes/3.5"
 """How koda takes bytes for tokens."""
@@ -44,14 +44,14 @@ class KodaMicrocompactParams(Params):
 
 def result_tokens(context: Context, block: int) -> int:
     """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
-    body = context.replaced.get(block)
-    return koda_tokens_of_bytes(body.size if body else context.facts.text_bytes[block])
+    body = context.replacements.get(block)
+    return bytes_to_koda_tokens(body.size if body else context.facts.text_bytes[block])
 
 
-@once_for_messages
+@memoize_by_messages
 def row_count(context: Context) -> int:
     """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
-    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), removed(context)
+    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
     rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
     for message in context.order:
         block, rest, left = facts.first_block[message], False, False
@@ -77,10 +77,10 @@ class Aging:
     saved: Sequence[int]
 
 
-@once
+@memoize
 def aging(context: Context) -> Aging:
     """Every tool_result that has not been cleared before, whatever its tool and size."""
-    sums, call = measured(context), context.facts.call
+    sums, call = index_context(context), context.facts.call
     found = [
         (block, sums.tool_of_call.get(call[block], ""), result_tokens(context, block), tokens - STUB.tokens)
         for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
@@ -89,7 +89,7 @@ def aging(context: Context) -> Aging:
     return Aging(*zip(*found, strict=True)) if found else Aging((), (), (), ())
 
 
-@once
+@memoize
 def _sizes_by_tool(context: Context) -> dict[str, list[int]]:
     """The sizes of the results of each tool, ascending."""
     results, found = aging(context), dict[str, list[int]]()
@@ -100,7 +100,7 @@ def _sizes_by_tool(context: Context) -> dict[str, list[int]]:
 
 def is_cleared(context: Context, block: int) -> bool:
     """Whether a tool_result has been cleared before."""
-    return context.is_text(block, KODA_STUB, in_blocks=True)
+    return context.has_exact_text(block, KODA_STUB, in_blocks=True)
 
 
 class KodaMicrocompact(BasePolicy):
@@ -144,7 +144,7 @@ class KodaMicrocompact(BasePolicy):
                 return Kept(Code.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
             if block in recent:
                 return Kept(Code.RECENT_RESULT, f"within the last {keep:,} eligible results")
-            tool = measured(context).tool_of_call.get(context.facts.call[block], "")
+            tool = index_context(context).tool_of_call.get(context.facts.call[block], "")
             if tool not in tools:
                 what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
                 return Kept(Code.NOT_COMPACTABLE, what)
@@ -169,7 +169,7 @@ class KodaMicrocompact(BasePolicy):
             kept=kept,
             saved=sum(results.saved[number] for number in cleared),
             estimator=ESTIMATOR,
-            freed=report["tokens_saved"] - len(cleared) * koda_tokens_of_bytes(STUB.size),
+            freed=report["tokens_saved"] - len(cleared) * bytes_to_koda_tokens(STUB.size),
         )
 
     def end(self, name: str, params: Any, context: Context) -> int | None:
@@ -183,7 +183,7 @@ class KodaMicrocompact(BasePolicy):
         return sum(len(each) - bisect_left(each, params.min_tokens) for each in chosen)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        total, acts = measured(context).total, state.forced or self.trigger(state, params).fires
+        total, acts = index_context(context).total, state.forced or self.trigger(state, params).fires
         if name == "gap_seconds":
             cleared = self.plan(context, params, replace(state, forced=True)).tokens_after
             settings = (params.model_copy(update={name: value}) for value in values)

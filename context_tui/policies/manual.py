@@ -17,7 +17,7 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 
 def _pairs(value: Any) -> Any:
@@ -71,7 +71,7 @@ class Manual(BasePolicy):
             params,
             context,
             trigger,
-            dict.fromkeys(rows, Change("clear", Body.of(DEFECT_PLACEHOLDER), self.name)),
+            dict.fromkeys(rows, Change("clear", Body.from_text(DEFECT_PLACEHOLDER), self.name)),
             dropped=(range(moved),),
             inserts=(SUMMARY,) if moved else (),
             reason="" if rows or moved else _why_nothing(params.cut, cut),
@@ -81,7 +81,7 @@ class Manual(BasePolicy):
         )
 
     def _position(self, context: Context, message: int) -> int:
-        position = len(context) if message == context.at else measured(context).position_of.get(message)
+        position = len(context) if message == context.at else index_context(context).position_of.get(message)
         if position is None:
             raise PlanError(f"manual: message {message:,} is not in the context at this point")
         return position

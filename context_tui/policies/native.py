@@ -113,7 +113,7 @@ def _anthropic_compact(values: Values, window: Window) -> Native:
 
 
 def _codex(values: Values, window: Window) -> Native:
-    limit = min(int(window.whole * values["trigger_share"]), values["trigger_at_most"])
+    limit = min(int(window.model_tokens * values["trigger_share"]), values["trigger_at_most"])
     note = "newer versions take at most 90 % of the window; in older ones the value took the place of these"
     setting = Setting("~/.codex/config.toml", "model_auto_compact_token_limit", str(limit), note)
     return Native((setting,), ("keep_user_tokens",))

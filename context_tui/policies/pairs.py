@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tokens.measured import once_for_messages
+from context_tui.tokens.measured import memoize_by_messages
 
 
 def before_pairs(context: Context, cut: int) -> int:
@@ -15,7 +15,7 @@ def before_pairs(context: Context, cut: int) -> int:
     return cut
 
 
-@once_for_messages
+@memoize_by_messages
 def open_calls(context: Context) -> list[int]:
     """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
 

@@ -20,8 +20,8 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.registry import POLICIES, SHOWN, policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number, Scale, number, parse, rungs_of, scale_of
-from context_tui.session.context import Context, once
-from context_tui.tokens.measured import measured
+from context_tui.session.context import Context, memoize
+from context_tui.tokens.measured import index_context
 
 MOST_VALUES = 1_000
 """Values that a range may have."""
@@ -177,7 +177,7 @@ def _in_context(each: Parameter, policy: Policy, params: BaseModel, context: Con
 
 def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) -> int:
     """The value beyond which a parameter changes nothing in this context, by its unit."""
-    sums, unit = measured(context), parameter.unit
+    sums, unit = index_context(context), parameter.unit
     if parameter.refers_to == "message":
         return context.at
     if unit == "turns":
@@ -199,21 +199,21 @@ def relevant_end(parameter: Parameter, context: Context, state: RuntimeState) ->
 
 def _before_turns(context: Context) -> bool:
     """Whether there are results before the first turn, which one more turn than there are keeps as well."""
-    sums = measured(context)
+    sums = index_context(context)
     return bool(sums.results.position and sums.turn_starts and sums.results.position[0] < sums.turn_starts[0])
 
 
-@once
+@memoize
 def _largest(context: Context) -> tuple[int, int]:
     """The largest tool result: in tokens, and in bytes of compact JSON."""
-    results = measured(context).results
+    results = index_context(context).results
     return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
 
 
-@once
+@memoize
 def _tools(context: Context) -> tuple[Entry, ...]:
     """The tools with results in the context and the tokens of these, largest first."""
-    facts, results = context.facts, measured(context).results
+    facts, results = context.facts, index_context(context).results
     tokens: dict[int, int] = {}
     for block, size in zip(results.block, results.tokens, strict=True):
         row = facts.tool[block]

@@ -19,7 +19,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class Guarded:
         except PlanError:
             raise
         except (Exception, SystemExit) as error:
-            words = short(f"{type(error).__name__}: {error}")
+            words = truncate_name(f"{type(error).__name__}: {error}")
             raise PlanError(f"policy {self._policy.name} failed: {words}") from error
 
 

@@ -6,15 +6,15 @@ from dataclasses import field
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Role, Usage
-from context_tui.session.values import value
+from context_tui.session.values import value_class
 from context_tui.session.window import Window
-from context_tui.tokens.believed import believed
-from context_tui.tokens.measured import measured
-from context_tui.tokens.reasoning import ended_reasoning
-from context_tui.tokens.recorded import last_request
+from context_tui.tokens.believed import compute_believed_size
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.reasoning import count_past_reasoning
+from context_tui.tokens.recorded import find_last_request
 
 
-@value()
+@value_class()
 class RuntimeState:
     """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
 
@@ -58,15 +58,15 @@ def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, 
         return None, True
     for message in reversed(context.order):
         if facts.role[message] == Role.ASSISTANT:
-            before, after = facts.ended[message], facts.time[context.at]
+            before, after = facts.end_time[message], facts.time[context.at]
             return ((after - before) / 1000 if before >= 0 and after >= 0 else None), False
     return None, False
 
 
 def _reply(context: Context, request: int) -> int:
     """Estimated tokens of the reply of a request (a row, or -1)."""
-    position = measured(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
-    return 0 if position is None else measured(context).tokens[position]
+    position = index_context(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
+    return 0 if position is None else index_context(context).tokens[position]
 
 
 def runtime_state_of(
@@ -79,13 +79,13 @@ def runtime_state_of(
 ) -> RuntimeState:
     """The moment at the context's point, in a session of *length* messages."""
     facts = context.facts
-    request = last_request(context)
+    request = find_last_request(context)
     idle, at_end = idle_at(facts, context, length)
     if idle_seconds is not None:
         idle, at_end = idle_seconds, False
     return RuntimeState(
         at=context.at,
-        believed=believed(context).tokens,
+        believed=compute_believed_size(context).tokens,
         recorded=facts.requests[request] if request >= 0 else None,
         idle_seconds=idle,
         at_end=at_end,
@@ -94,9 +94,9 @@ def runtime_state_of(
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
         firing_only=firing_only,
-        estimated=measured(context).total,
+        estimated=index_context(context).total,
         messages=len(context),
-        results=len(measured(context).results.block),
+        results=len(index_context(context).results.block),
         reply=_reply(context, request),
-        reasoning=ended_reasoning(facts, context.order),
+        reasoning=count_past_reasoning(facts, context.order),
     )

@@ -19,7 +19,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
 from context_tui.policies.composed import composed
 from context_tui.policies.parts.rules import Spec
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.text.sanitize import sanitize_line
 
 MOST_BYTES = 1_000_000
@@ -136,7 +136,7 @@ def _part_in(annotation: Any) -> type[BaseModel] | None:
 
 def _words(error: Any, model: type[BaseModel] | None, key: str) -> str:
     """What is wrong in our words, and what is allowed."""
-    kind, value = str(error["type"]), short(repr(error.get("input")))
+    kind, value = str(error["type"]), truncate_name(repr(error.get("input")))
     if kind == "extra_forbidden" and model is not None:
         near = get_close_matches(key, model.model_fields, 1)
         hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(model.model_fields)}"

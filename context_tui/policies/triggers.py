@@ -7,11 +7,11 @@ from itertools import chain, pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.epochs import epoch_at, find_last_rewrite
 from context_tui.session.facts import Facts, Kind, MessageFlag, Role
 from context_tui.session.session import Session
-from context_tui.tokens.reasoning import EndedReasoning
-from context_tui.tokens.recorded import request_before
+from context_tui.tokens.reasoning import PastReasoning
+from context_tui.tokens.recorded import find_request_before
 from context_tui.tokens.running import RunningSizes
 
 
@@ -27,21 +27,21 @@ def runtime_states(
         last = end - 1
         sizes.move_to(last)
         epoch = epoch_at(facts, last)
-        floor, spoke = max(epoch.start, last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
-        reasoning = EndedReasoning(facts)
-        reasoning.take(filter(sizes.sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
+        floor, spoke = max(epoch.start, find_last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
+        reasoning = PastReasoning(facts)
+        reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
         for at in range(begin, end):
             checkpoint()
-            if at > begin and sizes.sent[at - 1]:
-                reasoning.take((at - 1,))
+            if at > begin and sizes.is_sent[at - 1]:
+                reasoning.update((at - 1,))
                 if facts.role[at - 1] == Role.ASSISTANT:
                     spoke = at - 1
             if at < length and not phases & phases_at(facts, at):
                 continue
-            request = request_before(facts, at, floor)
+            request = find_request_before(facts, at, floor)
             usage = facts.requests[request] if request >= 0 else None
-            believed = sizes.believed(epoch, at, request).tokens
-            idle_from = facts.ended[spoke] if spoke >= 0 else -1
+            believed = sizes.believed_size(epoch, at, request).tokens
+            idle_from = facts.end_time[spoke] if spoke >= 0 else -1
             idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
             yield RuntimeState(
                 at,
@@ -52,10 +52,10 @@ def runtime_states(
                 spoke >= 0,
                 session.window_at(at),
                 facts.input_includes_cache,
-                estimated=sizes.of_context(epoch, at),
-                messages=sizes.length(epoch, at),
-                results=sizes.results(epoch, at),
-                reply=sizes.between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
+                estimated=sizes.count_context(epoch, at),
+                messages=sizes.message_count(epoch, at),
+                results=sizes.result_count(epoch, at),
+                reply=sizes.count_between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
                 reasoning=reasoning.tokens,
             )
 
@@ -70,7 +70,7 @@ def _turning_points(session: Session) -> set[int]:
     facts, length = session.facts, len(session)
     epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
     cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}
-    dropped = {drop.message + 1 for drop in session.drops if drop.results}
+    dropped = {drop.message + 1 for drop in session.drops if drop.cleared_blocks}
     return {point for point in epochs | cleared | dropped if point <= length}
 
 

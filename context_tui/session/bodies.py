@@ -10,15 +10,15 @@ from context_tui.session.jsontext import compact_json, compact_text, loads, utf8
 from context_tui.session.kinds import BlockFlag
 from context_tui.session.markers import START_LENGTH
 
-Measure = tuple[int, int, int, int, int, str]
+BodySize = tuple[int, int, int, int, int, str]
 """Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, its start in a bracket."""
 
 CUT_HEAD, CUT_TAIL = 500, 200
 """Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""
-MOST_LINES = 10**9
+MAX_LINES = 10**9
 """A call that asks for more of a file asks for all of it."""
 _QUOTE, _BRACKET = b'"['
-_odd_escape = re.compile(rb"\\[u/\\]").search
+_find_odd_escape = re.compile(rb"\\[u/\\]").search
 """Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
 
 
@@ -29,7 +29,7 @@ def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
     )
 
 
-def body_text(content: object) -> str:
+def body_to_text(content: object) -> str:
     """A tool_result body as text: the texts of a list of blocks joined, without its images; anything else as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
@@ -38,16 +38,16 @@ def body_text(content: object) -> str:
     return compact_text(content)
 
 
-def with_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
+def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
     """Anthropic-shaped blocks, some with another text (by ordinal), without those whose text is None."""
     return [
-        block if ordinal not in texts else _with_text(block, texts[ordinal] or "")
+        block if ordinal not in texts else _replace_text(block, texts[ordinal] or "")
         for ordinal, block in enumerate(blocks)
         if texts.get(ordinal, "") is not None
     ]
 
 
-def _with_text(block: dict[str, Any], text: str) -> dict[str, Any]:
+def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
     """A block with another text: a result's content, a call's input as JSON; changed thinking is not signed."""
     match block.get("type"):
         case "tool_result":
@@ -61,26 +61,26 @@ def _with_text(block: dict[str, Any], text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def text_in(block: dict[str, Any]) -> Any:
+def get_text(block: dict[str, Any]) -> Any:
     """What :func:`with_texts` replaces: the content of a result, the input of a call, the text of another block."""
     name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
     return block.get(name.get(str(block.get("type")), "text"))
 
 
-def part_read(arguments: dict[str, Any]) -> tuple[int, int] | None:
+def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
     """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
         first, last = lines
-    first = first if type(first) is int and 0 < first <= MOST_LINES else 0
+    first = first if type(first) is int and 0 < first <= MAX_LINES else 0
     if type(count) is not int or count <= 0:
         count = max(last - max(first, 1) + 1, 0) if type(last) is int else 0
-    count = count if count <= MOST_LINES else 0
+    count = count if count <= MAX_LINES else 0
     return (first or 1, count) if first or count else None
 
 
-def image_bytes(block: dict[str, Any]) -> int:
+def count_image_bytes(block: dict[str, Any]) -> int:
     """Length of an image's base64 string or URL, in bytes."""
     source = block.get("source")
     if not isinstance(source, dict):
@@ -89,14 +89,14 @@ def image_bytes(block: dict[str, Any]) -> int:
     return utf8_len(data) if isinstance(data, str) else 0
 
 
-def measure_raw_body(raw: bytes) -> Measure:
+def measure_raw_body(raw: bytes) -> BodySize:
     """Measure a body that is JSON text. A plain string with only two-byte escapes is its own compact JSON, and every
     escape in it stands for one byte, so it is measured by counting; anything else is decoded.
 
     Raises:
         ValueError: it is not JSON, or not UTF-8.
     """
-    if raw[0] != _QUOTE or raw[1] == _BRACKET or _odd_escape(raw):
+    if raw[0] != _QUOTE or raw[1] == _BRACKET or _find_odd_escape(raw):
         return measure_body(loads(raw))
     size = len(raw) - 2 - raw.count(b"\\")
     if raw.isascii():
@@ -105,10 +105,10 @@ def measure_raw_body(raw: bytes) -> Measure:
         str(raw, "utf-8")  # msgspec does not look at the bytes of what it leaves undecoded
     except UnicodeDecodeError:
         return measure_body(loads(raw))
-    return size, size, len(raw), cut_shifts(raw), 0, ""
+    return size, size, len(raw), compute_cut_shifts(raw), 0, ""
 
 
-def measure_body(content: object) -> Measure:
+def measure_body(content: object) -> BodySize:
     """Measure a decoded body."""
     flags, start = 0, ""
     if content is None:
@@ -116,31 +116,31 @@ def measure_body(content: object) -> Measure:
     if isinstance(content, str):
         encoded = compact_json(content)
         size = text = len(content) if content.isascii() else utf8_len(content)
-        start = bracketed(content)
+        start = get_bracket_start(content)
     else:
         encoded = compact_json(content, sort_keys=True)
         if is_block_list(content):
             flags |= BlockFlag.BODY_LIST
             texts = [str(part.get("text") or "") for part in content if part["type"] == "text"]
-            images = [image_bytes(part) for part in content if part["type"] == "image"]
+            images = [count_image_bytes(part) for part in content if part["type"] == "image"]
             text = sum(map(utf8_len, texts))
             size = text + sum(images)
             if images:
                 flags |= BlockFlag.HAS_IMAGE | BlockFlag.UNKNOWN_SIZE
             if texts and texts[0].startswith("["):
-                start = bracketed("".join(texts))
+                start = get_bracket_start("".join(texts))
         else:
             flags |= BlockFlag.BODY_JSON
             size = text = len(encoded)
-    return size, text, len(encoded), 0 if encoded.isascii() else cut_shifts(encoded), flags, start
+    return size, text, len(encoded), 0 if encoded.isascii() else compute_cut_shifts(encoded), flags, start
 
 
-def bracketed(text: str) -> str:
+def get_bracket_start(text: str) -> str:
     """What is kept of a text that begins with a bracket, as what runtimes put in the place of others does."""
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
-def cut_shifts(encoded: bytes) -> int:
+def compute_cut_shifts(encoded: bytes) -> int:
     """How far agent-sdk's two cuts move to a character boundary: bytes back at 500, bytes forward at length - 200."""
     if len(encoded) <= CUT_HEAD:
         return 0

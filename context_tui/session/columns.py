@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from context_tui.session.facts import Facts
 
-NONE = array("l", [-1])
+NO_ROW = array("l", [-1])
 """No row. Columns are extended by it, as appending -1 would parse it as an argument each time."""
 
 
-def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
+def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
     """What appends a record: place, length, kind, and the message that it is part of or -1."""
     first, last, following = facts.first_record, facts.last_record, facts.record_next
     place_, length_, kind_ = facts.record_place.append, facts.record_length.append, facts.record_kind.append
@@ -27,7 +27,7 @@ def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
         length_(length)
         kind_(kind)
         message_(message)
-        following_(NONE)
+        following_(NO_ROW)
         if message >= 0:
             before = last[message]
             if before < 0:
@@ -40,10 +40,10 @@ def record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:
     return append
 
 
-def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
+def make_message_appender(facts: Facts) -> Callable[[int, int, int], int]:
     """What begins a message: role, flags, time."""
     roles = facts.role
-    role_, flags_, time_, ended_ = roles.append, facts.flags.append, facts.time.append, facts.ended.append
+    role_, flags_, time_, ended_ = roles.append, facts.flags.append, facts.time.append, facts.end_time.append
     first_block_, last_block_ = facts.first_block.extend, facts.last_block.extend
     first_record_, last_record_ = facts.first_record.extend, facts.last_record.extend
 
@@ -53,16 +53,16 @@ def message_appender(facts: Facts) -> Callable[[int, int, int], int]:
         flags_(flags)
         time_(time)
         ended_(time)
-        first_block_(NONE)
-        last_block_(NONE)
-        first_record_(NONE)
-        last_record_(NONE)
+        first_block_(NO_ROW)
+        last_block_(NO_ROW)
+        first_record_(NO_ROW)
+        last_record_(NO_ROW)
         return message
 
     return append
 
 
-def block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int, int, int, int], int]:
+def make_block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int, int, int, int], int]:
     """What appends a block: message, kind, flags, size, text bytes, JSON bytes, cut, tool, call, path."""
     first, last, following = facts.first_block, facts.last_block, facts.block_next
     message_, following_, kind_ = facts.block_message.append, following.extend, facts.kind.append
@@ -84,7 +84,7 @@ def block_appender(facts: Facts) -> Callable[[int, int, int, int, int, int, int,
     ) -> int:
         row = len(following)
         message_(message)
-        following_(NONE)
+        following_(NO_ROW)
         kind_(kind)
         flags_(flags)
         size_(size)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from context_tui.session.drops import cleared_at, find_drops
-from context_tui.session.epochs import last_rewrite, order_at
+from context_tui.session.drops import find_cleared_at, find_drops
+from context_tui.session.epochs import find_last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.sizes import BYTES_PER_TOKEN
-from context_tui.session.values import value
+from context_tui.session.values import value_class
 
 if TYPE_CHECKING:
     from context_tui.session.session import Content
@@ -33,7 +33,7 @@ class Body:
 
     text: str | None
     size: int
-    known: str = ""
+    source: str = ""
     removed: bool = False
 
     @property
@@ -42,18 +42,18 @@ class Body:
         return self.size // BYTES_PER_TOKEN
 
     @classmethod
-    def of(cls, text: str, known: str = "") -> Body:
+    def from_text(cls, text: str, source: str = "") -> Body:
         """The body with this text."""
-        return cls(text, utf8_len(text), known)
+        return cls(text, utf8_len(text), source)
 
 
-REMOVED = Body(None, 0, removed=True)
+REMOVED_BODY = Body(None, 0, removed=True)
 """A block that is not there any more."""
-STUBS = {known: Body.of(KODA_STUB, known) for known in ("recorded", "inferred")}
+CLEARED_BODIES = {known: Body.from_text(KODA_STUB, known) for known in ("recorded", "inferred")}
 """What stands in place of a result that was cleared before, as Claude Code writes it."""
 
 
-@value(eq=False)
+@value_class(eq=False)
 class Context:
     """Messages of a session in prompt order, as of just before message ``at``.
 
@@ -68,38 +68,40 @@ class Context:
     at: int
     order: Sequence[int]
     epoch_start: int = 0
-    replaced: Mapping[int, Body] = field(default_factory=dict)
+    replacements: Mapping[int, Body] = field(default_factory=dict)
     base: Context | None = field(default=None, repr=False)
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
-    rewritten: int = 0
+    last_rewrite: int = 0
     content: Content | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def is_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
+    def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
         """Whether the body of a tool_result is exactly *text*, a short one in brackets.
 
         Args:
             in_blocks: whether a list of text blocks that make it up counts too.
         """
-        if body := self.replaced.get(block):
+        if body := self.replacements.get(block):
             return body.text == text
         facts = self.facts
-        return facts.starts.get(block) == text and (in_blocks or not facts.block_flags[block] & BlockFlag.BODY_LIST)
+        return facts.bracket_starts.get(block) == text and (
+            in_blocks or not facts.block_flags[block] & BlockFlag.BODY_LIST
+        )
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Rows of the blocks of *message* that are still there, in order."""
-        rows, gone = self.facts.blocks_of(message), removed(self)
-        return (row for row in rows if row not in gone) if gone else rows
+        rows, removed = self.facts.blocks_of(message), find_removed_blocks(self)
+        return (row for row in rows if row not in removed) if removed else rows
 
-    def replacing(self, bodies: Mapping[int, Body]) -> Context:
+    def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
         """The same messages with more bodies replaced."""
-        replaced = {**self.replaced, **bodies}
-        return replace(self, replaced=replaced, base=self, memo={})
+        replacements = {**self.replacements, **bodies}
+        return replace(self, replacements=replacements, base=self, memo={})
 
 
-def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
+def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     """*compute* with its answer kept, for as long as the context is."""
 
     @wraps(compute)
@@ -113,19 +115,19 @@ def once(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     return kept
 
 
-@once
-def removed(context: Context) -> frozenset[int]:
+@memoize
+def find_removed_blocks(context: Context) -> frozenset[int]:
     """Rows of the blocks that are not there any more."""
-    return frozenset(row for row, body in context.replaced.items() if body.removed)
+    return frozenset(row for row, body in context.replacements.items() if body.removed)
 
 
-def as_recorded(context: Context) -> Context:
+def restore_inferred(context: Context) -> Context:
     """The same messages with every body that is only inferred to have gone back in its place."""
-    known = {row: body for row, body in context.replaced.items() if body.known != "inferred"}
-    return replace(context, replaced=known, memo={}) if len(known) < len(context.replaced) else context
+    recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
+    return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 
 
-def context_at(facts: Facts, at: int, *, cleared: bool = True, content: Content | None = None) -> Context:
+def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
     """The context before message *at*: what its epoch began with and what was appended since, without what is known
     to be cleared by then, be it recorded or inferred from a silent drop.
 
@@ -133,13 +135,15 @@ def context_at(facts: Facts, at: int, *, cleared: bool = True, content: Content 
         cleared: False for how it was before a microcompaction that is recorded right there.
         content: the reader of the full text.
     """
-    until = at if cleared else at - 1
+    until = at if after_micro else at - 1
     find_drops(facts)
     epoch, order = order_at(facts, at)
-    begins, owner = frozenset(epoch.prefix), facts.block_message
-    replaced = {
-        row: STUBS[how]
-        for row, how in cleared_at(facts, at, until).items()
-        if epoch.start <= owner[row] < at or owner[row] in begins
+    prefix, owner = frozenset(epoch.prefix), facts.block_message
+    replacements = {
+        row: CLEARED_BODIES[source]
+        for row, source in find_cleared_at(facts, at, until).items()
+        if epoch.start <= owner[row] < at or owner[row] in prefix
     }
-    return Context(facts, at, order, epoch.start, replaced, rewritten=last_rewrite(facts, until), content=content)
+    return Context(
+        facts, at, order, epoch.start, replacements, last_rewrite=find_last_rewrite(facts, until), content=content
+    )

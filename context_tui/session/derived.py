@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from context_tui.session.bodies import with_texts
+from context_tui.session.bodies import replace_texts
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
 
@@ -19,13 +19,13 @@ class Origin:
 
     session: Session
     message: int
-    bodies: Mapping[int, str | None] = field(default_factory=dict)  # block ordinal to text; None: removed
+    texts: Mapping[int, str | None] = field(default_factory=dict)  # block ordinal to text; None: removed
 
     @property
-    def left(self) -> list[int]:
+    def remaining_blocks(self) -> list[int]:
         """The recorded ordinals of the blocks that are left, in order."""
         recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
-        return [ordinal for ordinal in recorded if self.bodies.get(ordinal, "") is not None]
+        return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
 
 class DerivedContent:
@@ -38,7 +38,7 @@ class DerivedContent:
         entry = self.entries[message]
         if not isinstance(entry, Origin):
             return [dict(block) for block in entry["content"]]
-        return with_texts(entry.session.content.blocks(entry.message), entry.bodies)
+        return replace_texts(entry.session.content.blocks(entry.message), entry.texts)
 
     def raw(self, record: int) -> str:
         return repr(self.entries[record])
@@ -49,63 +49,63 @@ class DerivedContent:
     def tools(self) -> list[dict[str, Any]]:
         return self.parent.content.tools()
 
-    def unchanged(self) -> bool:
-        return self.parent.content.unchanged()
+    def is_unchanged(self) -> bool:
+        return self.parent.content.is_unchanged()
 
 
-def origin_of(session: Session, message: int, bodies: Mapping[int, str | None] | None = None) -> Origin | Message:
+def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
     """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""
-    new = dict(bodies or {})
+    new = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
         if isinstance(entry, Origin):
-            left = entry.left
-            return replace(entry, bodies={**entry.bodies, **{left[at]: text for at, text in new.items()}})
-        return {**entry, "content": with_texts(entry["content"], new)}
+            left = entry.remaining_blocks
+            return replace(entry, texts={**entry.texts, **{left[at]: text for at, text in new.items()}})
+        return {**entry, "content": replace_texts(entry["content"], new)}
     return Origin(session, message, new)
 
 
-def recording_of(session: Session) -> Session:
+def find_recording(session: Session) -> Session:
     """The recording behind any number of plans carried out."""
     while isinstance(session.content, DerivedContent):
         session = session.content.parent
     return session
 
 
-def recorded_usage(session: Session) -> dict[int, Usage]:
+def collect_usage(session: Session) -> dict[int, Usage]:
     """By message of *session*, the usage that was recorded for it, where that still tells of this context.
 
     It does where nothing was applied, for replies since the context began or was last rewritten.
     """
-    return {} if session.origin else _of_replies(session, _usage_of)
+    return {} if session.origin else _map_replies(session, _usage_by_reply)
 
 
-def recorded_models(session: Session) -> dict[int, str]:
+def collect_models(session: Session) -> dict[int, str]:
     """By message of *session*, the model that is recorded to have made it."""
-    return _of_replies(session, _models_of)
+    return _map_replies(session, _models_by_reply)
 
 
-def _of_replies(session: Session, told: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
+def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
     """By message of *session*, what is *told* of the reply of the recording that it is."""
     found: dict[int, T] = {}
     known: Mapping[int, T] | None = None
     for message in session.context_at().order:
-        entry = origin_of(session, message)
+        entry = find_origin(session, message)
         if isinstance(entry, Origin):
-            known = told(entry.session) if known is None else known
+            known = read(entry.session) if known is None else known
             if entry.message in known:
                 found[message] = known[entry.message]
     return found
 
 
-def _usage_of(recording: Session) -> dict[int, Usage]:
+def _usage_by_reply(recording: Session) -> dict[int, Usage]:
     """By reply, its usage, since the context at the end began or was last rewritten."""
     context, facts = recording.context_at(), recording.facts
-    first = max(context.epoch_start, context.rewritten)
+    first = max(context.epoch_start, context.last_rewrite)
     return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}
 
 
-def _models_of(recording: Session) -> dict[int, str]:
+def _models_by_reply(recording: Session) -> dict[int, str]:
     """By reply, its model, where that is known."""
     facts = recording.facts
     requests = zip(facts.request_message, facts.request_model, strict=True)

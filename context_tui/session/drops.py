@@ -12,30 +12,37 @@ from collections.abc import Sequence
 from itertools import accumulate
 from threading import Lock
 
-from context_tui.session.epochs import epoch_at, last_rewrite, order_at
+from context_tui.session.epochs import epoch_at, find_last_rewrite, order_at
 from context_tui.session.facts import BlockFlag, Drop, Explanation, Facts, Kind, MessageFlag
-from context_tui.session.fitting import Content, Factors, content_of, fit, intervals, known_by
+from context_tui.session.fitting import (
+    ContentTokens,
+    Factors,
+    count_blocks_before,
+    estimate_content,
+    find_intervals,
+    fit_factors,
+)
 from context_tui.session.markers import PLACEHOLDERS
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import bytes_to_tokens
 
-LEAST = 2_000
+MIN_DROP = 2_000
 """Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
-LEAST_CLEARED = 20_000
+MIN_CLEARED = 20_000
 """Tokens that must have gone for cleared results to be looked at: Claude Code was seen to clear no less, and of smaller
 sums too many come out right by chance."""
-STUB_RECORDED = 9
+STUB_TOKENS = 9
 """Recorded tokens of what stands in place of a cleared result."""
-RESULTS_OFF, THINKING_OFF = 0.03, 0.1
+RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1
 """Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
-ENOUGH_INTERVALS = 8
+MIN_FIT_INTERVALS = 8
 """Intervals that a fit must rest on for an explanation to be measured by it."""
-MOST_EXPLAINED = 200
+MAX_EXPLAINED = 200
 """Drops of a session that are looked into; one with more has sizes that jump for other reasons."""
-ALIKE = 100
+TIE_TOLERANCE = 100
 """Tokens within which two explanations fit alike; then fewer results went."""
-CACHE_LIVES_MS = 240_000
+CACHE_LIFETIME_MS = 240_000
 """Time for which a prompt cache surely lives."""
-CLEARABLE = frozenset(
+CLEARABLE_TOOLS = frozenset(
     {
         *("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write", "MultiEdit", "NotebookEdit"),
         *("read", "bash", "grep", "glob", "list_files", "ListFiles", "web_search", "web_fetch", "LS", "BashOutput"),
@@ -44,33 +51,33 @@ CLEARABLE = frozenset(
 """Tools whose results Claude Code was seen to clear, oldest first, and what others call them."""
 
 
-_FINDING = Lock()
+_LOCK = Lock()
 """A session is looked at by several threads while it is read."""
 
 
 def find_drops(facts: Facts) -> list[Drop]:
     """The drops of all requests that are known; those that were found before stay as they are."""
-    with _FINDING:
-        return _find(facts)
+    with _LOCK:
+        return _update_drops(facts)
 
 
-def _find(facts: Facts) -> list[Drop]:
-    known = facts.drops_known
-    if not known.holds(facts):
+def _update_drops(facts: Facts) -> list[Drop]:
+    search = facts.drop_search
+    if not search.is_current(facts):
         facts.drops.clear()
-        known.factors.clear()
-        known.intervals.clear()
-        known.requests = 0
+        search.factors.clear()
+        search.intervals.clear()
+        search.requests = 0
     messages, requests = facts.request_message, facts.requests
-    for row in range(max(known.requests, 1), len(requests)):
+    for row in range(max(search.requests, 1), len(requests)):
         fall = requests[row - 1].context - requests[row].context
-        if fall >= LEAST and messages[row - 1] >= epoch_at(facts, messages[row]).start:
-            facts.drops.append(_drop(facts, row, fall))
-    known.take(facts)
+        if fall >= MIN_DROP and messages[row - 1] >= epoch_at(facts, messages[row]).start:
+            facts.drops.append(_explain_drop(facts, row, fall))
+    search.update(facts)
     return facts.drops
 
 
-def cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
+def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
     """Rows of results that were out of the context before message *at*, and how that is known: recorded or inferred.
 
     Args:
@@ -81,40 +88,47 @@ def cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str
         if compaction.message > (at if until is None else until):
             break
         if compaction.kind == "micro":
-            found.update(dict.fromkeys(compaction.cleared, "recorded"))
+            found.update(dict.fromkeys(compaction.cleared_blocks, "recorded"))
     for drop in facts.drops[: bisect_left(facts.drops, at, key=lambda drop: drop.message)]:
-        found.update(dict.fromkeys(drop.results, "inferred"))
+        found.update(dict.fromkeys(drop.cleared_blocks, "inferred"))
     return found
 
 
-def _drop(facts: Facts, row: int, fall: int) -> Drop:
+def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
     """The drop at request *row*, with what explains it if the size of that does."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
-    appended, factors = content_of(facts, range(before, after), known_by(facts, after)), _factors(facts, row)
-    went = float(fall + sum(appended.tokens))
+    appended, factors = (
+        estimate_content(facts, range(before, after), count_blocks_before(facts, after)),
+        _fit_factors_before(facts, row),
+    )
+    removed_tokens = float(fall + sum(appended.tokens))
     if factors is not None:
-        went = fall + factors.of(appended) + factors.each + (factors.image or 0) * appended.images
-    if last_rewrite(facts, after) > before:
-        return Drop(after, fall, round(went), Explanation.MICROCOMPACTION)
+        removed_tokens = (
+            fall + factors.count_tokens(appended) + factors.request_overhead + (factors.image or 0) * appended.images
+        )
+    if find_last_rewrite(facts, after) > before:
+        return Drop(after, fall, round(removed_tokens), Explanation.MICROCOMPACTION)
     if facts.request_model[row] != facts.request_model[row - 1]:
-        return Drop(after, fall, round(went), Explanation.MODEL)
-    if factors is None or factors.intervals < ENOUGH_INTERVALS or len(facts.drops) >= MOST_EXPLAINED:
-        return Drop(after, fall, round(went))
+        return Drop(after, fall, round(removed_tokens), Explanation.MODEL)
+    if factors is None or factors.intervals < MIN_FIT_INTERVALS or len(facts.drops) >= MAX_EXPLAINED:
+        return Drop(after, fall, round(removed_tokens))
     order = order_at(facts, after)[1]
-    if appended.turns and _thinking_went(facts, row, order, factors, went):
-        return Drop(after, fall, round(went), Explanation.THINKING)
-    may_be_cleared = went >= LEAST_CLEARED and facts.request_model[row] >= 0  # of an unknown model it may be a change
-    results = _cleared(facts, row, order, factors, went) if may_be_cleared else ()
-    return Drop(after, fall, round(went), Explanation.CLEARED if results else None, results)
+    if appended.turns and _is_thinking_drop(facts, row, order, factors, removed_tokens):
+        return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
+    may_be_cleared = (
+        removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
+    )  # of an unknown model it may be a change
+    results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
+    return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
 
 
-def _factors(facts: Facts, row: int) -> Factors | None:
+def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
     """The factors as of request *row*; far into a session as of one somewhat before, as they change little there."""
     step = 1 if row < 64 else 32 if row < 512 else 128
-    begun = row - row % step
-    if facts.request_model[begun - 1] != facts.request_model[row - 1]:
-        begun = row
-    return fit(facts, begun)
+    end = row - row % step
+    if facts.request_model[end - 1] != facts.request_model[row - 1]:
+        end = row
+    return fit_factors(facts, end)
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
@@ -123,8 +137,8 @@ def _was_cached(facts: Facts, row: int, block: int) -> bool:
     sent = bisect_right(facts.request_message, message) - 1
     if sent < 0:
         return False
-    since = sum(content_of(facts, range(facts.request_message[sent], message)).tokens)
-    return facts.requests[row].cache_read > facts.requests[sent].context + 2 * since + ALIKE
+    since = sum(estimate_content(facts, range(facts.request_message[sent], message)).tokens)
+    return facts.requests[row].cache_read > facts.requests[sent].context + 2 * since + TIE_TOLERANCE
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
@@ -132,44 +146,46 @@ def _base_changed(facts: Facts, row: int) -> bool:
     before, now = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
     timed = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
-    return timed and idle < CACHE_LIVES_MS and before.context > before.fresh and not now.cache_read
+    return timed and idle < CACHE_LIFETIME_MS and before.context > before.fresh and not now.cache_read
 
 
-def _thinking_went(facts: Facts, row: int, order: Sequence[int], factors: Factors, went: float) -> bool:
+def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
     """Whether the thinking of the turn that ended last, or of all ended turns, is of the size of what *went*."""
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
-    known = known_by(facts, facts.request_message[row])
+    known = count_blocks_before(facts, facts.request_message[row])
     for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
         ended = order[begin : starts[-1]]
-        _, thinking, signature, *_ = content_of(facts, ended, known).tokens
-        off = abs(factors.thinking * thinking + factors.signature * signature - went)
-        if off <= THINKING_OFF * went:
+        _, thinking, signature, *_ = estimate_content(facts, ended, known).tokens
+        off = abs(factors.thinking * thinking + factors.signature * signature - removed_tokens)
+        if off <= THINKING_TOLERANCE * removed_tokens:
             blocks = (block for message in ended for block in facts.blocks_of(message))
             first = next(block for block in blocks if facts.kind[block] == Kind.THINKING)
             return not _was_cached(facts, row, first)
     return False
 
 
-def _cleared(facts: Facts, row: int, order: Sequence[int], factors: Factors, went: float) -> tuple[int, ...]:
+def _find_cleared_results(
+    facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
+) -> tuple[int, ...]:
     """The oldest results, as many as are of the size of what *went*; none where no number of them is."""
     if _base_changed(facts, row):
         return ()
-    for clearable in (CLEARABLE, None):
-        rows, sizes = _results(facts, row, order, factors, clearable)
+    for clearable in (CLEARABLE_TOOLS, None):
+        rows, sizes = _find_clearable_results(facts, row, order, factors, clearable)
         if rows and not _was_cached(facts, row, rows[0]):
-            off = [abs(size - went) for size in sizes]
+            off = [abs(size - removed_tokens) for size in sizes]
             least = min(off)
-            if least <= RESULTS_OFF * went:
-                return tuple(rows[: next(count for count, each in enumerate(off, 1) if each <= least + ALIKE)])
+            if least <= RESULTS_TOLERANCE * removed_tokens:
+                return tuple(rows[: next(count for count, each in enumerate(off, 1) if each <= least + TIE_TOLERANCE)])
     return ()
 
 
-def _results(
+def _find_clearable_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
     """The results that could have been cleared, oldest first; and what clearing each and all before it would free."""
-    end, known = facts.request_message[row - 1], known_by(facts, facts.request_message[row])
-    gone = cleared_at(facts, facts.request_message[row])
+    end, known = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
+    cleared = find_cleared_at(facts, facts.request_message[row])
     rows = [
         block
         for message in order
@@ -177,28 +193,28 @@ def _results(
         for block in facts.blocks_of(message)
         if facts.kind[block] == Kind.TOOL_RESULT
         and block < known
-        and block not in gone
+        and block not in cleared
         and not facts.block_flags[block] & BlockFlag.HAS_IMAGE
-        and facts.starts.get(block) not in PLACEHOLDERS
+        and facts.bracket_starts.get(block) not in PLACEHOLDERS
         and (clearable is None or facts.tool_name(block) in clearable)
     ]
-    share = _share_of_growth(facts, row, factors)
+    share = _compute_growth_shares(facts, row, factors)
     freed = (
-        tokens_of_bytes(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_RECORDED
+        bytes_to_tokens(facts.size[block]) * share.get(facts.block_message[block], factors.result) - STUB_TOKENS
         for block in rows
     )
     return rows, list(accumulate(freed))
 
 
-def _share_of_growth(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
+def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
     """Per message, recorded tokens per estimated token of its results: by how much the context grew with them."""
     found: dict[int, float] = {}
-    for interval in intervals(facts, row):
+    for interval in find_intervals(facts, row):
         tokens = interval.content.tokens
         results = tokens[-1]
         if not results or interval.content.images or interval.content.turns:
             continue
-        rest = factors.of(Content([*tokens[:-1], 0])) + factors.each
+        rest = factors.count_tokens(ContentTokens([*tokens[:-1], 0])) + factors.request_overhead
         share = (interval.growth - rest) / results
         if 0.5 * factors.result <= share <= 2 * factors.result or abs(share - factors.result) * results <= 200:
             begin, end = facts.request_message[interval.row - 1], facts.request_message[interval.row]

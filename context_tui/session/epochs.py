@@ -28,7 +28,7 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
     return epoch, order
 
 
-def last_rewrite(facts: Facts, at: int) -> int:
+def find_last_rewrite(facts: Facts, at: int) -> int:
     """The message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
     row = bisect_right(facts.rewrites, at) - 1
     return facts.rewrites[row] if row >= 0 else 0

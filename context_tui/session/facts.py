@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from context_tui.session.bodies import Measure, bracketed, measure_body, part_read
-from context_tui.session.bodies import image_bytes as image_bytes
-from context_tui.session.columns import block_appender, message_appender, record_appender
+from context_tui.session.bodies import BodySize, get_bracket_start, measure_body, parse_read_range
+from context_tui.session.columns import make_block_appender, make_message_appender, make_record_appender
 from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.kinds import BlockFlag as BlockFlag
 from context_tui.session.kinds import Explanation as Explanation
@@ -24,9 +23,9 @@ from context_tui.session.kinds import Kind as Kind
 from context_tui.session.kinds import MessageFlag as MessageFlag
 from context_tui.session.kinds import RecordKind as RecordKind
 from context_tui.session.kinds import Role as Role
-from context_tui.session.limits import short
-from context_tui.session.markers import begins_summary
-from context_tui.session.spans import EMPTY, Spans
+from context_tui.session.limits import truncate_name
+from context_tui.session.markers import is_summary_start
+from context_tui.session.spans import NO_MESSAGES, Spans
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
@@ -35,7 +34,7 @@ _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
 _USER, _ASSISTANT = int(Role.USER), int(Role.ASSISTANT)
 
 READ_TOOLS = frozenset({"Read", "read", "read_file", "ReadFile", "view"})
-READ_PATHS = ("file_path", "path", "filePath", "absolute_path")
+READ_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path")
 
 
 class Usage(msgspec.Struct, gc=False):
@@ -48,7 +47,7 @@ class Usage(msgspec.Struct, gc=False):
     output: int = 0
     output_trusted: bool = True
 
-    def take(self, other: Usage) -> None:
+    def update(self, other: Usage) -> None:
         """Become *other*, of a later line about the same request; what was trusted once stays so."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
@@ -60,7 +59,7 @@ class Usage(msgspec.Struct, gc=False):
         return self.fresh + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
-class Measures(NamedTuple):
+class BlockSize(NamedTuple):
     """What a block takes: see the columns of :class:`Facts` with these names."""
 
     size: int
@@ -93,16 +92,16 @@ class Compaction:
     kind: str
     trigger: str | None = None
     pre_tokens: int | None = None
-    prefix: Spans = EMPTY
-    cleared: frozenset[int] = frozenset()
-    saved: int | None = None
-    missing: int = 0
+    prefix: Spans = NO_MESSAGES
+    cleared_blocks: frozenset[int] = frozenset()
+    saved_tokens: int | None = None
+    missing_messages: int = 0
     version: tuple[int, ...] = ()
 
     @property
-    def rewrote(self) -> bool:
+    def is_rewrite(self) -> bool:
         """Whether it is a micro one that cleared something, so that sizes recorded before it no longer hold."""
-        return self.kind == "micro" and bool(self.cleared or self.saved)
+        return self.kind == "micro" and bool(self.cleared_blocks or self.saved_tokens)
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,7 +114,7 @@ class Epoch:
 
     message: int
     cause: str
-    prefix: Spans = EMPTY
+    prefix: Spans = NO_MESSAGES
     start: int = 0
 
 
@@ -130,62 +129,62 @@ class Drop:
 
     message: int
     tokens: int
-    gone: int
+    removed_tokens: int
     explained_by: Explanation | None = None
-    results: tuple[int, ...] = ()
+    cleared_blocks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
-class DropsKnown:
+class DropSearch:
     """How far drops have been looked for, and what they were found by: what has changed before that undoes them."""
 
     requests: int = 0
     message: int = -1
     causes: int = 0
-    sizes_revised: int = 0
+    size_revisions: int = 0
     factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: what came between it and the one before
 
-    def holds(self, facts: Facts) -> bool:
+    def is_current(self, facts: Facts) -> bool:
         """Whether everything up to there is as it was."""
-        if self.requests > len(facts.requests) or self.sizes_revised != facts.sizes_revised:
+        if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         same = not self.requests or facts.request_message[self.requests - 1] == self.message
-        return same and self.causes == self._causes(facts)
+        return same and self.causes == self._count_causes(facts)
 
-    def take(self, facts: Facts) -> None:
+    def update(self, facts: Facts) -> None:
         """Drops have been looked for in everything that is there now."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
-        self.causes, self.sizes_revised = self._causes(facts), facts.sizes_revised
+        self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
 
-    def _causes(self, facts: Facts) -> int:
+    def _count_causes(self, facts: Facts) -> int:
         """How many epochs and compactions there are up to there."""
         epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
         return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
 
 
 @dataclass(slots=True)
-class PeaksKnown:
+class PeakSearch:
     """The largest contexts that were recorded, by row of the model, of the requests that were looked at."""
 
     recorded: dict[int, int] = field(default_factory=dict)
     requests: int = 0
-    newest: Usage | None = None
-    sizes_revised: int = 0
+    last_usage: Usage | None = None
+    size_revisions: int = 0
 
-    def holds(self, facts: Facts) -> bool:
+    def is_current(self, facts: Facts) -> bool:
         """Whether those requests are as they were."""
-        if self.requests > len(facts.requests) or self.sizes_revised != facts.sizes_revised:
+        if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
-        return not self.requests or facts.requests[self.requests - 1] is self.newest
+        return not self.requests or facts.requests[self.requests - 1] is self.last_usage
 
-    def take(self, facts: Facts) -> None:
+    def update(self, facts: Facts) -> None:
         """Look at the requests behind them."""
         for usage, row in zip(facts.requests[self.requests :], facts.request_model[self.requests :], strict=True):
             self.recorded[row] = max(self.recorded.get(row, 0), usage.context)
-        self.requests, self.sizes_revised = len(facts.requests), facts.sizes_revised
-        self.newest = facts.requests[-1] if facts.requests else None
+        self.requests, self.size_revisions = len(facts.requests), facts.size_revisions
+        self.last_usage = facts.requests[-1] if facts.requests else None
 
 
 @dataclass(slots=True, frozen=True)
@@ -211,7 +210,7 @@ class Facts:
         self.role = array("I")
         self.flags = array("I")
         self.time = array("q")
-        self.ended = array("q")  # the time of the last record of an assistant message; else that of the first
+        self.end_time = array("q")  # the time of the last record of an assistant message; else that of the first
         self.first_block = array("l")
         self.last_block = array("l")
         self.first_record = array("l")
@@ -234,11 +233,13 @@ class Facts:
         self.paths: list[str] = []
         # Of a call that reads a part of a file, what it asks for, and of a result what it got: first line, lines or 0.
         self.read_range: dict[int, tuple[int, int]] = {}
-        self.starts: dict[int, str] = {}  # of texts and results that begin with a bracket, their first characters
+        self.bracket_starts: dict[
+            int, str
+        ] = {}  # of texts and results that begin with a bracket, their first characters
         self.call_use = array("l")  # per call, the newest block that made it
         self.call_result = array("l")  # per call, the newest block that answered it
-        self.calls_again: dict[int, list[int]] = {}  # of calls whose id was used again: all blocks that made them
-        self.results_again: dict[int, list[int]] = {}  # of calls that were answered again: all blocks that did
+        self.repeated_calls: dict[int, list[int]] = {}  # of calls whose id was used again: all blocks that made them
+        self.repeated_results: dict[int, list[int]] = {}  # of calls that were answered again: all blocks that did
         self._tool_ids: dict[str, int] = {}
         self._call_ids: dict[str, int] = {}
         self._path_ids: dict[str, int] = {}
@@ -247,7 +248,7 @@ class Facts:
         self.request_time = array("q")
         self.request_model = array("l")  # row of `models`
         self.requests: list[Usage] = []
-        self.sizes_revised = 0  # how often the recorded size of a request became another one
+        self.size_revisions = 0  # how often the recorded size of a request became another one
         self.cache_misses: dict[int, str] = {}  # by reply: why the provider says it found less in the cache
         self.models: list[str] = []
         self._model_ids: dict[str, int] = {}
@@ -258,39 +259,39 @@ class Facts:
         self.reasoning: dict[int, int] = {}  # by reply: tokens that its runtime takes its hidden reasoning to be
         self.branches: list[Branch] = []
         self.drops: list[Drop] = []
-        self.drops_known = DropsKnown()
-        self.peaks_known = PeaksKnown()
-        self.shared: dict[int, int] = {}  # message to the record that is part of the message before it too
-        self.shared_rows: set[int] = set()
-        self.shared_number: dict[int, int] = {}  # message to which of the record's it is, where that is not the second
+        self.drop_search = DropSearch()
+        self.peak_search = PeakSearch()
+        self.shared_record: dict[int, int] = {}  # message to the record that is part of the message before it too
+        self.shared_records: set[int] = set()
+        self.shared_ordinal: dict[int, int] = {}  # message to which of the record's it is, where that is not the second
         self.model: str | None = None  # of the newest reply
         self.window: int | None = None
-        self.whole_window: int | None = None  # of the model, where its agent uses only a part of it
+        self.model_window: int | None = None  # of the model, where its agent uses only a part of it
         self.system_bytes = 0
         self.tools_bytes = 0
         self.system_rows = 0  # rows that hold the system prompt among the messages; koda's rule counts them
         # Of a copy: tokens of its next request beyond what is known to be in it; negative where the estimate is larger.
-        self.unseen: int | None = None
-        self.unseen_prompt: int | None = None  # those of them that the first request of its recording had
+        self.not_in_file: int | None = None
+        self.prompt_not_in_file: int | None = None  # those of them that the first request of its recording had
         self.input_includes_cache = False  # how this provider reports input tokens to a runtime
 
-        self._append_record, self._append_message = record_appender(self), message_appender(self)
-        self._append = block_appender(self)
+        self._append_record, self._append_message = make_record_appender(self), make_message_appender(self)
+        self._append_block = make_block_appender(self)
 
     def __len__(self) -> int:
         return len(self.role)
 
-    def extendable(self) -> Facts:
+    def copy(self) -> Facts:
         """The same facts, to which messages of one's own can be appended without a change to these."""
-        made = Facts()
+        facts = Facts()
         for name, value in vars(self).items():
             if isinstance(value, array):
-                getattr(made, name).extend(value)  # the columns stay the ones that are appended to
+                getattr(facts, name).extend(value)  # the columns stay the ones that are appended to
             elif not name.startswith("_append"):
-                setattr(made, name, value.copy() if isinstance(value, dict) else value)
-        for again in ("calls_again", "results_again"):
-            setattr(made, again, {call: rows.copy() for call, rows in getattr(self, again).items()})
-        return made
+                setattr(facts, name, value.copy() if isinstance(value, dict) else value)
+        for name in ("repeated_calls", "repeated_results"):
+            setattr(facts, name, {call: rows.copy() for call, rows in getattr(self, name).items()})
+        return facts
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
         """Begin a message; returns its index."""
@@ -300,7 +301,7 @@ class Facts:
         """Account for a record, as part of *message* if it is one; returns its row."""
         return self._append_record(place, length, kind, message)
 
-    def drop_last_record(self) -> None:
+    def remove_last_record(self) -> None:
         """Take back the last record, which must be part of no message."""
         for column in (self.record_place, self.record_length, self.record_kind, self.record_message, self.record_next):
             column.pop()
@@ -326,7 +327,7 @@ class Facts:
     def add_compaction(self, compaction: Compaction) -> None:
         """Take a recorded compaction; behind those before it. A full one begins an epoch."""
         self.compactions.append(compaction)
-        if compaction.rewrote:
+        if compaction.is_rewrite:
             self.rewrites.append(compaction.message)
         if compaction.kind == "full":
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
@@ -334,10 +335,10 @@ class Facts:
     def revise_request(self, known: Usage, usage: Usage) -> None:
         """Take what a later line says of a request; drops that were found by other sizes are looked for again."""
         size = known.context
-        known.take(usage)
-        self.sizes_revised += known.context != size
+        known.update(usage)
+        self.size_revisions += known.context != size
 
-    def begin_epoch(self, message: int, cause: str, prefix: Spans = EMPTY) -> None:
+    def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
         """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
 
         An epoch that would begin where the last one did takes its place.
@@ -355,31 +356,33 @@ class Facts:
         flags = BlockFlag.INJECTED if injected else 0
         if name == "tool_result":
             body = measure_body(block.get("content"))
-            return self.add_result(message, _as_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags)
+            return self.add_result(
+                message, _to_call_id(block.get("tool_use_id")), bool(block.get("is_error")), body, flags
+            )
         if name == "text":
             text = block.get("text")
             return self.add_text(message, text if isinstance(text, str) else "", flags)
         if name == "tool_use":
-            name, call_id = str(block.get("name") or ""), _as_id(block.get("id"))
+            name, call_id = str(block.get("name") or ""), _to_call_id(block.get("id"))
             return self.add_call(message, call_id, name, block.get("input"), flags)
         if name == "thinking":
             thinking, signature = str(block.get("thinking") or ""), str(block.get("signature") or "")
             return self.add_thinking(message, thinking, signature, flags)
         kind = {"redacted_thinking": Kind.THINKING, "image": Kind.IMAGE}.get(str(name), Kind.OTHER)
         if self.role[message] == _USER:
-            self._begin_turn(message, flags)
-        return self._append(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
+            self._mark_turn_start(message, flags)
+        return self._append_block(message, kind, flags | BlockFlag.UNKNOWN_SIZE, 0, 0, 0, 0, -1, -1, -1)
 
     def add_text(self, message: int, body: str, flags: int = 0) -> int:
         """Append a text to *message*; returns its row."""
         size = len(body) if body.isascii() else utf8_len(body)
         if body.startswith("[") or not message:
-            self._look_for_summary(message, body)
+            self._mark_summary(message, body)
         if self.role[message] == _USER:
-            self._begin_turn(message, flags)
-        row = self._append(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
+            self._mark_turn_start(message, flags)
+        row = self._append_block(message, _TEXT, flags, size, size, 0, 0, -1, -1, -1)
         if body.startswith("["):
-            self.starts[row] = bracketed(body)
+            self.bracket_starts[row] = get_bracket_start(body)
         return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
@@ -388,67 +391,67 @@ class Facts:
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
         if self.role[message] == _USER:
-            self._begin_turn(message, flags)
-        return self._append(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
+            self._mark_turn_start(message, flags)
+        return self._append_block(message, _THINKING, flags, text + utf8_len(signature), text, 0, 0, -1, -1, -1)
 
     def add_call(self, message: int, call_id: str, name: str, arguments: Any, flags: int = 0) -> int:
         """Append a tool_use to *message*; returns its row."""
         text = len(compact_json(arguments if arguments is not None else {}))
-        call, tool, path = self._call(call_id), self._tool_ids.get(name, -1), -1
+        call, tool, path = self._intern_call(call_id), self._tool_ids.get(name, -1), -1
         if tool < 0:
-            tool = self._tool_ids[name] = self._intern(short(name), self.tools, self._tool_ids)
+            tool = self._tool_ids[name] = self._intern(truncate_name(name), self.tools, self._tool_ids)
         if name in READ_TOOLS and isinstance(arguments, dict):
-            target = next(filter(None, map(arguments.get, READ_PATHS)), None)
+            target = next(filter(None, map(arguments.get, READ_PATH_KEYS)), None)
             if isinstance(target, str):
                 path = self._intern(target, self.paths, self._path_ids)
         if self.role[message] == _USER:
-            self._begin_turn(message, flags)
+            self._mark_turn_start(message, flags)
         size = text + (len(name) if name.isascii() else utf8_len(name))
         earlier = self.call_use[call]
-        self.call_use[call] = row = self._append(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
+        self.call_use[call] = row = self._append_block(message, _TOOL_USE, flags, size, text, 0, 0, tool, call, path)
         if earlier >= 0:
-            self.calls_again.setdefault(call, [earlier]).append(row)
-        if path >= 0 and len(arguments) > 1 and (part := part_read(arguments)) is not None:
+            self.repeated_calls.setdefault(call, [earlier]).append(row)
+        if path >= 0 and len(arguments) > 1 and (part := parse_read_range(arguments)) is not None:
             self.read_range[row] = part
         return row
 
-    def _begin_turn(self, message: int, flags: int) -> None:
+    def _mark_turn_start(self, message: int, flags: int) -> None:
         """In a user message that is no summary, a block that is neither a result nor injected begins a turn."""
         if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 
-    def add_result(self, message: int, call_id: str, is_error: bool, body: Measure, flags: int = 0) -> int:
+    def add_result(self, message: int, call_id: str, is_error: bool, body: BodySize, flags: int = 0) -> int:
         """Append a tool_result whose body has been measured to *message*; returns its row."""
         call = self._call_ids.get(call_id, -1)
         if call < 0:
-            call = self._call(call_id)
+            call = self._intern_call(call_id)
         use = self.call_use[call]
         tool = self.tool[use] if use >= 0 else -1
-        size, text, json_size, cut, more, start = body
-        flags |= more | BlockFlag.ERROR if is_error else more
+        size, text, json_size, cut, body_flags, start = body
+        flags |= body_flags | BlockFlag.ERROR if is_error else body_flags
         earlier = self.call_result[call]
-        self.call_result[call] = row = self._append(
+        self.call_result[call] = row = self._append_block(
             message, _TOOL_RESULT, flags, size, text, json_size, cut, tool, call, -1
         )
         if earlier >= 0:
-            self.results_again.setdefault(call, [earlier]).append(row)
+            self.repeated_results.setdefault(call, [earlier]).append(row)
         if start:
-            self.starts[row] = start
+            self.bracket_starts[row] = start
         return row
 
-    def _look_for_summary(self, message: int, body: str) -> None:
+    def _mark_summary(self, message: int, body: str) -> None:
         """Mark *message* as a summary where its text, the next block, starts as one."""
-        spoken, first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
-        if begins_summary(body, spoken=spoken, first_block=first, first_message=not message):
+        by_assistant, first = self.role[message] == _ASSISTANT, self.first_block[message] < 0
+        if is_summary_start(body, by_assistant=by_assistant, first_block=first, first_message=not message):
             self.flags[message] |= MessageFlag.SUMMARY
 
-    def begins(self, block: int, text: str) -> bool:
+    def starts_with(self, block: int, text: str) -> bool:
         """Whether a text or result begins with *text*, which has to begin with a bracket and be short enough."""
-        return self.starts.get(block, "").startswith(text)
+        return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
         """Append a block of other facts to *message* as it is; returns its row."""
-        return self._copy(
+        return self._append_copy(
             message,
             source,
             row,
@@ -457,23 +460,23 @@ class Facts:
             source.json_bytes[row],
             source.cut[row],
             source.block_flags[row],
-            source.starts.get(row, ""),
+            source.bracket_starts.get(row, ""),
         )
 
-    def copy_changed(self, message: int, source: Facts, row: int, body: str) -> int:
+    def copy_block_with_text(self, message: int, source: Facts, row: int, body: str) -> int:
         """Append a block of other facts to *message* with another text; returns its row."""
         kind, flags = source.kind[row], source.block_flags[row] & BlockFlag.INJECTED
         if kind == _TOOL_RESULT:
-            size, text, json_size, cut, more, start = measure_body(body)
-            flags |= more | source.block_flags[row] & BlockFlag.ERROR
-            return self._copy(message, source, row, size, text, json_size, cut, flags, start)
+            size, text, json_size, cut, body_flags, start = measure_body(body)
+            flags |= body_flags | source.block_flags[row] & BlockFlag.ERROR
+            return self._append_copy(message, source, row, size, text, json_size, cut, flags, start)
         if kind == _TOOL_USE:
             return self.add_call(message, source.call_id(row), source.tool_name(row), loads(body), flags)
         if kind == _THINKING:
             return self.add_thinking(message, body, "", flags)
         return self.add_text(message, body, flags)
 
-    def _copy(
+    def _append_copy(
         self,
         message: int,
         source: Facts,
@@ -488,9 +491,9 @@ class Facts:
         tool = call = path = -1
         kind = source.kind[row]
         if source.call[row] >= 0:
-            call = self._call(source.calls[source.call[row]])
+            call = self._intern_call(source.calls[source.call[row]])
             used, new = kind == Kind.TOOL_USE, len(self.kind)
-            column, again = (self.call_use, self.calls_again) if used else (self.call_result, self.results_again)
+            column, again = (self.call_use, self.repeated_calls) if used else (self.call_result, self.repeated_results)
             if column[call] >= 0:
                 again.setdefault(call, [column[call]]).append(new)
             column[call] = new
@@ -498,20 +501,20 @@ class Facts:
             tool = self._intern(source.tools[source.tool[row]], self.tools, self._tool_ids)
         if source.path[row] >= 0:
             path = self._intern(source.paths[source.path[row]], self.paths, self._path_ids)
-        new = self._append(message, kind, flags, size, text, json_size, cut, tool, call, path)
+        new = self._append_block(message, kind, flags, size, text, json_size, cut, tool, call, path)
         if row in source.read_range:
             self.read_range[new] = source.read_range[row]
         if start:
-            self.starts[new] = start
+            self.bracket_starts[new] = start
         return new
 
-    def measures(self, row: int) -> Measures:
+    def block_size(self, row: int) -> BlockSize:
         """What a block takes."""
-        return Measures(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
+        return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
 
-    def remeasure(self, row: int, measures: Measures) -> None:
+    def set_block_size(self, row: int, size: BlockSize) -> None:
         """Take what a block really takes, of which only the beginning was appended."""
-        self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = measures
+        self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = size
 
     def blocks_of(self, message: int) -> Iterator[int]:
         """Rows of the blocks of *message*, in order."""
@@ -524,22 +527,22 @@ class Facts:
         """The place of a block among those of its message."""
         return next(at for at, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
-    def share(self, message: int, row: int, number: int = 1) -> None:
+    def share_record(self, message: int, row: int, ordinal: int = 1) -> None:
         """Let *message* be the one with this *number* in the record *row*, which is accounted for as part of the first
         (number 0) of them."""
-        self.shared[message] = row
-        self.shared_rows.add(row)
-        if number != 1:
-            self.shared_number[message] = number
+        self.shared_record[message] = row
+        self.shared_records.add(row)
+        if ordinal != 1:
+            self.shared_ordinal[message] = ordinal
 
-    def number_in(self, message: int, row: int) -> int:
+    def ordinal_in_record(self, message: int, row: int) -> int:
         """Which message of those that the record *row* holds *message* is, 0 for the first."""
-        return self.shared_number.get(message, 1) if self.shared.get(message) == row else 0
+        return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
         """Rows of the records that *message* was put together from, in order."""
-        if message in self.shared:
-            yield self.shared[message]
+        if message in self.shared_record:
+            yield self.shared_record[message]
         row = self.first_record[message]
         while row >= 0:
             yield row
@@ -562,7 +565,7 @@ class Facts:
             values.append(value)
         return row
 
-    def _call(self, call_id: str) -> int:
+    def _intern_call(self, call_id: str) -> int:
         row = self._call_ids.get(call_id)
         if row is None:
             row = self._call_ids[call_id] = len(self.calls)
@@ -571,22 +574,22 @@ class Facts:
             self.call_result.append(-1)
         return row
 
-    def use_of(self, block: int) -> int:
+    def tool_use_of(self, block: int) -> int:
         """Row of the call that *block*, a result, answers, the last one before it with its id; -1: there is none."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
-        if newest < block or call not in self.calls_again:
+        if newest < block or call not in self.repeated_calls:
             return newest
-        rows = self.calls_again[call]
+        rows = self.repeated_calls[call]
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
-    def result_of(self, block: int) -> int:
+    def tool_result_of(self, block: int) -> int:
         """Row of the newest result that answers *block*, a call, before its id is used again; -1: none does."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
-        if newest < 0 or call not in self.calls_again:
+        if newest < 0 or call not in self.repeated_calls:
             return newest
-        uses, results = self.calls_again[call], self.results_again.get(call, [newest])
+        uses, results = self.repeated_calls[call], self.repeated_results.get(call, [newest])
         after = bisect_right(uses, block)
         at = bisect_left(results, uses[after]) if after < len(uses) else len(results)
         return results[at - 1] if at and results[at - 1] > block else -1
@@ -596,11 +599,11 @@ class Facts:
         return self._call_ids.get(call_id, -1)
 
 
-def begins_turn(facts: Facts, row: int) -> bool:
+def is_turn_start(facts: Facts, row: int) -> bool:
     """Whether a block of a user message makes it the start of a turn: it is no result, and nobody injected it."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
-def _as_id(value: object) -> str:
+def _to_call_id(value: object) -> str:
     """A call id, which anything may stand for in a broken file."""
     return value if isinstance(value, str) else str(value or "")

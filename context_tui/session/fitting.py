@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import fmean, median
 
-from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.epochs import epoch_at, find_last_rewrite
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
 from context_tui.session.sizes import BYTES_PER_TOKEN
 
-MOST_SCALE = 2.0
+MAX_SCALE = 2.0
 """How many times as many tokens a model may make of everything as what is typical, or as few."""
-MOST_UNRECORDED = 1_000.0
+MAX_UNRECORDED = 1_000.0
 """Tokens of an interval that count for what comes without a record; more is an event, and no habit."""
-LEAST_INTERVALS = 4
+MIN_INTERVALS = 4
 """Intervals from which on there is a fit; with few of them it is mostly the prior."""
-MOST_INTERVALS = 300
+MAX_INTERVALS = 300
 """Intervals that are looked at: the newest, as a long session says enough with these."""
-STEADY = 0.25
+MAX_FIT_ERROR = 0.25
 """Share of a usual interval's growth by which the fit may be off before it says nothing."""
 
 _TEXT, _THINKING, _SIGNATURE, _CALL, _RESULT, _EACH = range(6)
@@ -50,20 +50,20 @@ class Factors:
     signature: float
     call: float
     result: float
-    each: float
+    request_overhead: float
     image: float | None
     intervals: int
     error: float
     unrecorded: float = 0.0
 
-    def of(self, content: Content) -> float:
+    def count_tokens(self, content: ContentTokens) -> float:
         """Recorded tokens that this content takes, images aside."""
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
 
 @dataclass
-class Content:
+class ContentTokens:
     """Estimated tokens of some messages: text, thinking, signatures, calls and results; images are only counted.
 
     Results that hold an image count in ``images`` alone, as estimators take their base64 text for text.
@@ -78,15 +78,15 @@ PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
 """What is typical, for a session that says too little."""
 
 
-def known_by(facts: Facts, message: int) -> int:
+def count_blocks_before(facts: Facts, message: int) -> int:
     """The first block of *message*: what was in the recording by then are the rows below it."""
     first = facts.first_block[message]
     return first if first >= 0 else len(facts.kind)
 
 
-def content_of(facts: Facts, messages: Iterable[int], known: int | None = None) -> Content:
+def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
     """What is in *messages* as it was appended; of blocks before the row *known* only, where that is given."""
-    found = Content([0] * 5)
+    found = ContentTokens([0] * 5)
     tokens, size, kinds, flags = found.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
         if facts.flags[message] & MessageFlag.NOT_SENT:
@@ -94,7 +94,7 @@ def content_of(facts: Facts, messages: Iterable[int], known: int | None = None) 
         found.turns += bool(facts.flags[message] & MessageFlag.TURN_START)
         for block in facts.blocks_of(message):
             kind = kinds[block]
-            if known is not None and block >= known:
+            if end_block is not None and block >= end_block:
                 continue
             if kind == Kind.IMAGE or flags[block] & BlockFlag.HAS_IMAGE:
                 found.images += 1
@@ -115,11 +115,11 @@ class Interval:
     """From the request before to request ``row``: what was appended, and by how many recorded tokens it grew."""
 
     row: int
-    content: Content
+    content: ContentTokens
     growth: int
 
 
-def intervals(facts: Facts, end: int) -> list[Interval]:
+def find_intervals(facts: Facts, end: int) -> list[Interval]:
     """The newest intervals before request *end*, of the model in use there, in which nothing but appending happened."""
     models = facts.request_model
     model = models[end - 1] if end else -1
@@ -129,7 +129,7 @@ def intervals(facts: Facts, end: int) -> list[Interval]:
             interval = interval_at(facts, row)
             if interval is not None:
                 found.append(interval)
-                if len(found) == MOST_INTERVALS:
+                if len(found) == MAX_INTERVALS:
                     break
     return found
 
@@ -138,63 +138,65 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
     """What came between request *row* and the one before it, of whatever model; None where more than appending
     happened. The drops up to there are to be known.
     """
-    known: dict[int, Interval | None] = facts.drops_known.intervals
+    known: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in known:
         before, after = facts.request_message[row - 1], facts.request_message[row]
         at = bisect_left(facts.drops, after, key=lambda drop: drop.message)
         dropped = at < len(facts.drops) and facts.drops[at].message == after
-        appended = not dropped and before >= epoch_at(facts, after).start and last_rewrite(facts, after) <= before
+        appended = not dropped and before >= epoch_at(facts, after).start and find_last_rewrite(facts, after) <= before
         growth = facts.requests[row].context - facts.requests[row - 1].context
-        content = content_of(facts, range(before, after), known_by(facts, after)) if appended else None
+        content = estimate_content(facts, range(before, after), count_blocks_before(facts, after)) if appended else None
         known[row] = Interval(row, content, growth) if content else None
     return known[row]
 
 
-def fit(facts: Facts, end: int) -> Factors | None:
+def fit_factors(facts: Facts, end: int) -> Factors | None:
     """The factors as of request *end*, from those before it; None where they are too few, or say too little."""
-    known: dict[int, Factors | None] = facts.drops_known.factors
+    known: dict[int, Factors | None] = facts.drop_search.factors
     if end not in known:
-        known[end] = _fitted(facts, end)
+        known[end] = _compute_factors(facts, end)
     return known[end]
 
 
-def _fitted(facts: Facts, end: int) -> Factors | None:
-    found = intervals(facts, end)
+def _compute_factors(facts: Facts, end: int) -> Factors | None:
+    found = find_intervals(facts, end)
     clean = [interval for interval in found if not interval.content.turns and not interval.content.images]
-    if len(clean) < LEAST_INTERVALS:
+    if len(clean) < MIN_INTERVALS:
         return None
     rows = [[*map(float, interval.content.tokens), 1.0] for interval in clean]
     grown = [float(interval.growth) for interval in clean]
-    values, off = _regression(rows, grown, _prior(rows, grown))
-    error = median(map(abs, off))
-    if error > STEADY * max(median(map(abs, grown)), 100):
+    values, residuals = _regress(rows, grown, _scale_prior(rows, grown))
+    error = median(map(abs, residuals))
+    if error > MAX_FIT_ERROR * max(median(map(abs, grown)), 100):
         return None
     text, thinking, signature, call, result, each = values
-    unrecorded = max(fmean(max(-MOST_UNRECORDED, min(each, MOST_UNRECORDED)) for each in off), 0.0)
+    unrecorded = max(fmean(max(-MAX_UNRECORDED, min(each, MAX_UNRECORDED)) for each in residuals), 0.0)
     factors = Factors(text, thinking, signature, call, result, each, None, len(clean), error, unrecorded)
-    seen = [interval for interval in found if interval.content.images]
-    seen = [interval for interval in seen if not interval.content.turns] or seen
-    image = [(i.growth - factors.of(i.content) - factors.each) / i.content.images for i in seen]
+    with_images = [interval for interval in found if interval.content.images]
+    with_images = [interval for interval in with_images if not interval.content.turns] or with_images
+    image = [
+        (i.growth - factors.count_tokens(i.content) - factors.request_overhead) / i.content.images for i in with_images
+    ]
     size = median(image) if image else 0.0
     return replace(factors, image=max(size, 0.0) if image else None)
 
 
-def _prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
+def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
     """What is typical, for the tokenizer of these intervals: one that makes more of one kind makes more of all."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
     ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(grown, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))
     scale = ratios[bisect_left(sums, sums[-1] / 2)][0]  # the median, where each token counts
-    scale = min(max(scale, 1 / MOST_SCALE), MOST_SCALE)
+    scale = min(max(scale, 1 / MAX_SCALE), MAX_SCALE)
     return [value * scale for value in _PRIOR[:-1]] + [_PRIOR[-1]]
 
 
-def _regression(
+def _regress(
     rows: Sequence[Sequence[float]], grown: Sequence[float], prior: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Non-negative factors and what they leave over, by least squares reweighted until outliers no longer count."""
     weights = [1.0] * len(rows)
-    values, off = list(prior), list(grown)
+    values, residuals = list(prior), list(grown)
     for _ in range(5):
         size = range(len(_PRIOR))
         square = [[_WEIGHT[i] if i == j else 0.0 for j in size] for i in size]
@@ -208,15 +210,15 @@ def _regression(
                         line = square[i]
                         for j in size:
                             line[j] += scaled * row[j]
-        values = _non_negative(square, right, values)
+        values = _solve_non_negative(square, right, values)
         expected = (sum(value * x for value, x in zip(values, row, strict=True)) for row in rows)
-        off = [growth - each for growth, each in zip(grown, expected, strict=True)]
-        scale = max(40.0, 1.5 * median(map(abs, off)))
-        weights = [0.0 if abs(r) > 10 * scale else min(1.0, scale / abs(r)) if r else 1.0 for r in off]
-    return values, off
+        residuals = [growth - each for growth, each in zip(grown, expected, strict=True)]
+        scale = max(40.0, 1.5 * median(map(abs, residuals)))
+        weights = [0.0 if abs(r) > 10 * scale else min(1.0, scale / abs(r)) if r else 1.0 for r in residuals]
+    return values, residuals
 
 
-def _non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
+def _solve_non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
     """Least squares with no negative value, one after the other until they stand still."""
     values = list(start)
     for _ in range(500):

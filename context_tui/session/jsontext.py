@@ -50,14 +50,14 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
     try:
         return decode(data)
     except (ValueError, RecursionError, UnicodeError):
-        text = data if isinstance(data, str) else _text_of(bytes(data))
+        text = data if isinstance(data, str) else _decode_text(bytes(data))
         try:
-            return _lenient.decode(text)
+            return _lenient_decoder.decode(text)
         except RecursionError:
             raise ValueError("nested too deeply") from None
 
 
-def _text_of(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     """Bytes as text: lone surrogates stay, and what is no UTF-8 at all becomes U+FFFD."""
     try:
         return data.decode("utf-8-sig", "surrogatepass")
@@ -65,15 +65,15 @@ def _text_of(data: bytes) -> str:
         return data.decode("utf-8-sig", "replace")
 
 
-def _integer(digits: str) -> int | float:
+def _parse_integer(digits: str) -> int | float:
     """An integer, as a float where Python refuses so many digits."""
     return int(digits) if len(digits) < 4_000 else float(digits)
 
 
-_lenient = json.JSONDecoder(parse_int=_integer)
+_lenient_decoder = json.JSONDecoder(parse_int=_parse_integer)
 
 
-def nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
+def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
     """Whether arrays and objects in *value* are nested deeper than that; found without recursion."""
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
@@ -88,7 +88,7 @@ def nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
     return bool(layer)
 
 
-def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
+def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
     """Byte ranges of the JSON values on a line that holds several, one after the other; each is what `loads` takes.
 
     A byte-order mark belongs to the first of them, as it does to a value that is alone on its line.
@@ -100,12 +100,12 @@ def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
     text = line[mark:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
     at, place = 0, mark
     while True:
-        begin = _end_of_space(text, at)
+        begin = _skip_space(text, at)
         place += begin - at
         if begin == len(text):
             return
         try:
-            _, at = _lenient.raw_decode(text, begin)
+            _, at = _lenient_decoder.raw_decode(text, begin)
         except RecursionError:
             raise ValueError("nested too deeply") from None
         length = len(text[begin:at].encode("utf-8", "surrogateescape"))
@@ -113,7 +113,7 @@ def value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
         place += length
 
 
-def _end_of_space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
@@ -124,4 +124,4 @@ def loads_all(line: bytes) -> list[Any]:
     Raises:
         ValueError: what stands between or behind them is not JSON.
     """
-    return [loads(line[begin:end]) for begin, end in value_ranges(line)]
+    return [loads(line[begin:end]) for begin, end in find_value_ranges(line)]

@@ -9,15 +9,15 @@ from typing import Any
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind, Role
 
-Refuses = Callable[[str, dict[str, Any]], str]
+UnsupportedReason = Callable[[str, dict[str, Any]], str]
 """Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""
 
-_WHOLE = (Kind.IMAGE, Kind.OTHER)
+_COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
 
-def losses_in(counted: Counter[str]) -> list[str]:
+def format_losses(counts: Counter[str]) -> list[str]:
     """Losses in words, with how many there are of each."""
-    return [f"{what}: {number:,}" for what, number in counted.items()]
+    return [f"{what}: {number:,}" for what, number in counts.items()]
 
 
 class Losses:
@@ -27,67 +27,67 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self._counted = Counter[str]()
+        self._counts = Counter[str]()
         self._notes: list[str] = []
-        self.gone = Counter[int]()
+        self.removed = Counter[int]()
 
     def __add__(self, later: Losses) -> Losses:
         """What either could not keep; what both counted in the same words is one loss."""
         both = Losses()
-        both._counted = self._counted + later._counted
+        both._counts = self._counts + later._counts
         both._notes = [*self._notes, *later._notes]
-        both.gone = self.gone + later.gone
+        both.removed = self.removed + later.removed
         return both
 
     @property
-    def words(self) -> list[str]:
+    def lines(self) -> list[str]:
         """One line for each, with how often it happened."""
-        return [*losses_in(self._counted), *self._notes]
+        return [*format_losses(self._counts), *self._notes]
 
     def add(self, what: str, number: int = 1) -> None:
         """Count what changed without being gone."""
         if number:
-            self._counted[what] += number
+            self._counts[what] += number
 
-    def count(self, counted: Mapping[str, int]) -> None:
+    def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add what was counted elsewhere."""
-        for what, number in counted.items():
+        for what, number in counts.items():
             self.add(what, number)
 
-    def note(self, words: str) -> None:
+    def add_note(self, text: str) -> None:
         """Say what is no matter of counting."""
-        self._notes.append(words)
+        self._notes.append(text)
 
-    def leave_out(self, what: str, block: dict[str, Any]) -> None:
+    def omit(self, what: str, block: dict[str, Any]) -> None:
         """Count a block that is not written."""
         self.add(what)
-        kind, weight = weight_of(block)
-        self.gone[kind] += weight
+        kind, weight = weigh_block(block)
+        self.removed[kind] += weight
 
-    def change(self, before: dict[str, Any], after: dict[str, Any], what: str = "") -> None:
+    def replace(self, before: dict[str, Any], after: dict[str, Any], what: str = "") -> None:
         """Allow for what *after* weighs less than *before*, in whose place it stands; counted where *what* says so."""
         if what:
             self.add(what)
-        (kind, old), (now, new) = weight_of(before), weight_of(after)
-        self.gone[kind] += old if kind != now else max(old - new, 0)
+        (kind, old), (now, new) = weigh_block(before), weigh_block(after)
+        self.removed[kind] += old if kind != now else max(old - new, 0)
 
 
-def weights(context: Context) -> Counter[int]:
+def weigh_context(context: Context) -> Counter[int]:
     """How much of each kind of block a context holds: bytes of what estimators see, else blocks."""
     facts, found = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):
-            replaced = context.replaced.get(row)
-            found[facts.kind[row]] += replaced.size if replaced else _weight(facts, row)
+            replaced = context.replacements.get(row)
+            found[facts.kind[row]] += replaced.size if replaced else _weigh_row(facts, row)
     return found
 
 
-def weight_of(block: dict[str, Any]) -> tuple[int, int]:
+def weigh_block(block: dict[str, Any]) -> tuple[int, int]:
     """The kind of an Anthropic-shaped block, and how much it weighs."""
     facts = Facts()
     row = facts.add_block(facts.add_message(Role.ASSISTANT), block)
-    return facts.kind[row], _weight(facts, row)
+    return facts.kind[row], _weigh_row(facts, row)
 
 
-def _weight(facts: Facts, row: int) -> int:
-    return 1 if facts.kind[row] in _WHOLE else facts.size[row]
+def _weigh_row(facts: Facts, row: int) -> int:
+    return 1 if facts.kind[row] in _COUNTED_KINDS else facts.size[row]

@@ -30,7 +30,7 @@ PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, KODA_STUB})
 """What a result has for a body that was cleared."""
 
 
-def begins_summary(text: str, *, spoken: bool, first_block: bool, first_message: bool) -> bool:
+def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_message: bool) -> bool:
     """Whether a text is the summary of an earlier compaction, as its first words say.
 
     Args:
@@ -40,12 +40,12 @@ def begins_summary(text: str, *, spoken: bool, first_block: bool, first_message:
             count only where a history that was compacted begins.
     """
     if text.startswith(DEFECT_SUMMARY):
-        return spoken
+        return by_assistant
     starts = (SDK_SUMMARY, KODA_SUMMARY, *((CLAUDE_CODE_SUMMARY,) if first_message else ()))
     return first_block and text.startswith(starts)
 
 
-def summary_body(text: str) -> str:
+def strip_summary_marker(text: str) -> str:
     """What a summary says: its text without the marker around it. Claude Code's is the first sentence, and stays."""
     mark = next((mark for mark in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(mark)), "")
     return text.removeprefix(mark).removesuffix(SDK_SUMMARY_END if mark == SDK_SUMMARY else "").strip()

@@ -7,10 +7,10 @@ from typing import Any
 
 from context_tui.session.facts import Facts, RecordKind, Role
 from context_tui.session.session import Message, Session, SessionInfo
-from context_tui.session.validation import checked
+from context_tui.session.validation import validate_messages
 
 
-def blocks_in(message: Message) -> list[dict[str, Any]]:
+def get_blocks(message: Message) -> list[dict[str, Any]]:
     """The blocks of an Anthropic-shaped message; a plain string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
@@ -18,12 +18,12 @@ def blocks_in(message: Message) -> list[dict[str, Any]]:
     return [block for block in content or [] if isinstance(block, dict)]
 
 
-def facts_of(messages: Iterable[Message]) -> Facts:
+def build_facts(messages: Iterable[Message]) -> Facts:
     """Facts of Anthropic-shaped messages, one record each."""
     facts = Facts()
     for number, message in enumerate(messages):
         index = facts.add_message(Role.ASSISTANT if message.get("role") == "assistant" else Role.USER)
-        for block in blocks_in(message):
+        for block in get_blocks(message):
             facts.add_block(index, block)
         facts.add_record(number, 0, RecordKind.MESSAGE, index)
     return facts
@@ -36,7 +36,7 @@ class MemoryContent:
         self._messages, self._system, self._tools = messages, system, tools or []
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        return [dict(block) for block in blocks_in(self._messages[message])]
+        return [dict(block) for block in get_blocks(self._messages[message])]
 
     def raw(self, record: int) -> str:
         return repr(self._messages[record])
@@ -47,7 +47,7 @@ class MemoryContent:
     def tools(self) -> list[dict[str, Any]]:
         return self._tools
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         return True
 
 
@@ -57,5 +57,5 @@ def from_messages(messages: Iterable[Message]) -> Session:
     Raises:
         UnreadableSession: one of them is of another shape; the error names it by its number.
     """
-    found = checked(messages)
-    return Session(facts_of(found), MemoryContent(found), SessionInfo("", "messages"), len(found))
+    found = validate_messages(messages)
+    return Session(build_facts(found), MemoryContent(found), SessionInfo("", "messages"), len(found))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from context_tui.errors import PlanError
-from context_tui.session.bodies import with_texts
+from context_tui.session.bodies import replace_texts
 from context_tui.session.context import Context, context_at
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts, MessageFlag, Role
@@ -33,7 +33,7 @@ class Content(Protocol):
     def tools(self) -> list[dict[str, Any]]:
         """Anthropic-shaped tool schemas, as far as they are in the file."""
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether what was read is still there as it was read; that there is more now is fine.
 
         Raises:
@@ -72,7 +72,7 @@ class Session:
     content: Content
     info: SessionInfo
     length: int
-    window_given: int | None = None
+    window_override: int | None = None
     origin: str = ""
     peaks_before: Peaks | None = field(default=None, repr=False)
     _contexts: dict[int, Context] = field(default_factory=dict, repr=False)
@@ -93,9 +93,9 @@ class Session:
 
     def window_at(self, at: int) -> Window:
         """The context window's size at message *at*: where a session switches models, that of the model there."""
-        key = (self.window_given, model_at(self.facts, at))
+        key = (self.window_override, model_at(self.facts, at))
         if key not in self._windows:
-            self._windows[key] = window_at(self.facts, at, self.peaks, self.window_given)
+            self._windows[key] = window_at(self.facts, at, self.peaks, self.window_override)
         return self._windows[key]
 
     @property
@@ -111,7 +111,7 @@ class Session:
         """
         if tokens is not None and tokens <= 0:
             raise PlanError(f"window={tokens}: must be a positive number of tokens")
-        return replace(self, window_given=tokens)
+        return replace(self, window_override=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
         """The context before message *at*; at the end of the session when None.
@@ -137,16 +137,16 @@ class Session:
 
     def to_messages(self, at: int | None = None) -> list[Message]:
         """The context before message *at* (default: at the end) with its full text, Anthropic-shaped."""
-        return self.messages_of(self.context_at(at))
+        return self.messages_in(self.context_at(at))
 
-    def messages_of(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
+    def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
         """The messages of *context* (or those of *order*), with the blocks that it has other bodies for replaced."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)
-            if context.replaced:
-                bodies = enumerate(map(context.replaced.get, self.facts.blocks_of(index)))
-                message["content"] = with_texts(message["content"], {at: body.text for at, body in bodies if body})
+            if context.replacements:
+                bodies = enumerate(map(context.replacements.get, self.facts.blocks_of(index)))
+                message["content"] = replace_texts(message["content"], {at: body.text for at, body in bodies if body})
             messages.append(message)
         return messages
 

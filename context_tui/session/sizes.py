@@ -10,11 +10,11 @@ BYTES_PER_TOKEN = 4
 """UTF-8 bytes that are taken for one token; loops over columns divide by it themselves, as a call costs as much."""
 
 
-def tokens_of_bytes(size: int) -> int:
+def bytes_to_tokens(size: int) -> int:
     """Estimated tokens of so many UTF-8 bytes."""
     return size // BYTES_PER_TOKEN
 
 
-def koda_tokens_of_bytes(size: int) -> int:
+def bytes_to_koda_tokens(size: int) -> int:
     """Estimated tokens of so many UTF-8 bytes by koda's rule, size / 3.5."""
     return size * 2 // 7

@@ -18,7 +18,7 @@ class Spans(Sequence[int]):
         self._ends = list(accumulate(map(len, self.ranges)))
 
     @classmethod
-    def of(cls, numbers: Iterable[int]) -> Spans:
+    def from_numbers(cls, numbers: Iterable[int]) -> Spans:
         """The numbers as they come, with what follows one by one in one range."""
         ranges: list[range] = []
         for number in numbers:
@@ -65,5 +65,5 @@ class Spans(Sequence[int]):
         return f"Spans({', '.join(map(repr, self.ranges))})"
 
 
-EMPTY = Spans()
+NO_MESSAGES = Spans()
 """No messages."""

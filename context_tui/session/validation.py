@@ -11,7 +11,7 @@ from context_tui.session.limits import MAX_DEPTH
 ROLES = ("user", "assistant")
 MAX_DIGITS = 4_000
 """Longer integers Python refuses to write out."""
-_TEXTS = {
+_STRING_FIELDS = {
     "text": ("text",),
     "thinking": ("thinking", "signature"),
     "tool_use": ("id", "name"),
@@ -20,49 +20,51 @@ _TEXTS = {
 _SCALARS = (str, float, bool, type(None))
 
 
-def checked(messages: Iterable[Any]) -> list[dict[str, Any]]:
+def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
     """The messages as a list, if each has a role, content that is a string or a list of blocks, and only JSON in it.
 
     Raises:
         UnreadableSession: one has not; the error names it by its number, and its block.
     """
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
-        raise UnreadableSession(f"messages: {_a(messages)}, not a list; give a list of messages with role and content")
+        raise UnreadableSession(
+            f"messages: {_describe_type(messages)}, not a list; give a list of messages with role and content"
+        )
     found = list(messages)
     for number, message in enumerate(found):
-        if wrong := _wrong(message):
+        if wrong := _find_message_error(message):
             raise UnreadableSession(f"message {number}: {wrong}")
     return found
 
 
-def _wrong(message: Any) -> str:
+def _find_message_error(message: Any) -> str:
     """What is wrong with a message, and what to do; empty for none."""
     if not isinstance(message, dict):
-        return f"{_a(message)}, not an object; give role and content"
+        return f"{_describe_type(message)}, not an object; give role and content"
     role, content = message.get("role"), message.get("content")
     if not (isinstance(role, str) and role in ROLES):
-        return f"its role is {_shown(role)}; give user or assistant"
+        return f"its role is {_describe_value(role)}; give user or assistant"
     if not isinstance(content, str | list | None):
-        return f"its content is {_a(content)}; give a string or a list of blocks"
+        return f"its content is {_describe_type(content)}; give a string or a list of blocks"
     for number, block in enumerate(content if isinstance(content, list) else ()):
-        if wrong := _wrong_block(block):
+        if wrong := _find_block_error(block):
             return f"block {number}: {wrong}"
-    return _not_json(message)
+    return _find_json_error(message)
 
 
-def _wrong_block(block: Any) -> str:
+def _find_block_error(block: Any) -> str:
     if not isinstance(block, dict):
-        return f"{_a(block)}, not an object; give a block with a type"
+        return f"{_describe_type(block)}, not an object; give a block with a type"
     kind = block.get("type")
     if not isinstance(kind, str):
-        return f"its type is {_shown(kind)}; give a string"
-    for name in _TEXTS.get(kind, ()):
+        return f"its type is {_describe_value(kind)}; give a string"
+    for name in _STRING_FIELDS.get(kind, ()):
         if not isinstance(block.get(name), str | None):
-            return f"its {name} is {_a(block[name])}; give a string"
+            return f"its {name} is {_describe_type(block[name])}; give a string"
     return ""
 
 
-def _not_json(value: Any, depth: int = 0) -> str:
+def _find_json_error(value: Any, depth: int = 0) -> str:
     """What in a value JSON cannot hold; empty when it is all JSON."""
     if isinstance(value, _SCALARS):
         return ""
@@ -78,14 +80,14 @@ def _not_json(value: Any, depth: int = 0) -> str:
             return "has a key that is not a string; JSON allows only strings"
         inside = value.values()
     else:
-        return f"holds {_a(value)}, which JSON cannot hold; convert it"
-    return next((wrong for each in inside if (wrong := _not_json(each, depth + 1))), "")
+        return f"holds {_describe_type(value)}, which JSON cannot hold; convert it"
+    return next((wrong for each in inside if (wrong := _find_json_error(each, depth + 1))), "")
 
 
-def _a(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     """What a value is, in a word."""
     return f"a value of type {type(value).__name__}"
 
 
-def _shown(value: Any) -> str:
-    return repr(value[:40]) if isinstance(value, str) else "missing" if value is None else _a(value)
+def _describe_value(value: Any) -> str:
+    return repr(value[:40]) if isinstance(value, str) else "missing" if value is None else _describe_type(value)

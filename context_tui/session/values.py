@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
+def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     """A dataclass that is not to be changed; without *eq* one is equal to itself only.
 
     ``frozen=True`` would have each field of a new one set by a call: a seventh of what a replay takes.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
-from context_tui.session.facts import Facts, PeaksKnown
+from context_tui.session.facts import Facts, PeakSearch
 
-ASSUMED = 200_000
-KNOWN_SIZES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
+ASSUMED_WINDOW = 200_000
+COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Sizes that models have, for one that the table does not know."""
 
 _CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
@@ -54,16 +54,16 @@ class Window:
 
     tokens: int
     source: str
-    others: tuple[int, ...] = ()
-    part_of: int | None = None
+    alternatives: tuple[int, ...] = ()
+    full_tokens: int | None = None
 
     @property
-    def whole(self) -> int:
+    def model_tokens(self) -> int:
         """Tokens of the model's whole window."""
-        return self.part_of or self.tokens
+        return self.full_tokens or self.tokens
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether anything but a guess stands behind the number; runtimes use their own fallback otherwise."""
         return self.source != "assumed"
 
@@ -76,47 +76,47 @@ class Peaks:
 
     def __init__(self, facts: Facts, before: Peaks | None = None) -> None:
         self._before = before
-        self._row = {model: row for row, model in enumerate(facts.models)}
-        if not facts.peaks_known.holds(facts):
-            facts.peaks_known = PeaksKnown()
-        facts.peaks_known.take(facts)
-        self._recorded = facts.peaks_known.recorded
+        self._model_rows = {model: row for row, model in enumerate(facts.models)}
+        if not facts.peak_search.is_current(facts):
+            facts.peak_search = PeakSearch()
+        facts.peak_search.update(facts)
+        self._recorded = facts.peak_search.recorded
         self._compacted: dict[str | None, int] = {}
         for compaction in facts.compactions:
             if compaction.kind == "full":
                 model = model_at(facts, compaction.message)
                 self._compacted[model] = max(self._compacted.get(model, 0), compaction.pre_tokens or 0)
 
-    def of(self, model: str | None) -> int:
+    def peak_of(self, model: str | None) -> int:
         """Tokens of that of one model; requests that name none count for a model that none names."""
-        before = self._before.of(model) if self._before else 0
-        return max(before, self._recorded.get(self._row.get(model or "", -1), 0), self._compacted.get(model, 0))
+        before = self._before.peak_of(model) if self._before else 0
+        return max(before, self._recorded.get(self._model_rows.get(model or "", -1), 0), self._compacted.get(model, 0))
 
 
-def window_at(facts: Facts, at: int, peaks: Peaks, given: int | None = None) -> Window:
+def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) -> Window:
     """The window at message *at*: given by the user, else the file's, else that of the model in use there.
 
     Of the sizes that the model has it is the usual one, or the next that holds every size that was recorded with this
     model anywhere in the session, before full compactions too: how much of a session is there changes nothing.
     """
-    if given:
-        return Window(given, "given")
+    if override:
+        return Window(override, "given")
     model = model_at(facts, at)
-    peak = peaks.of(model)
+    peak = peaks.peak_of(model)
     if facts.window:
-        held = _holding(peak, (facts.window,), "file")
-        return replace(held, part_of=facts.whole_window) if held.tokens == facts.window else held
-    name = plain_name(model or "")
+        window = _choose_window(peak, (facts.window,), "file")
+        return replace(window, full_tokens=facts.model_window) if window.tokens == facts.window else window
+    name = normalize_model_name(model or "")
     if "[1m]" in name:
-        return _holding(peak, (1_000_000,), "model")
+        return _choose_window(peak, (1_000_000,), "model")
     prefix = max((p for p in MODEL_WINDOWS if name.startswith(p)), key=len, default=None)
     if prefix is None:
-        return _holding(peak, (ASSUMED,), "assumed")
-    larger = (1_000_000,) if prefix.startswith("claude") else KNOWN_SIZES
-    return _holding(peak, MODEL_WINDOWS[prefix], "model", larger)
+        return _choose_window(peak, (ASSUMED_WINDOW,), "assumed")
+    larger = (1_000_000,) if prefix.startswith("claude") else COMMON_WINDOWS
+    return _choose_window(peak, MODEL_WINDOWS[prefix], "model", larger)
 
 
-def plain_name(model: str) -> str:
+def normalize_model_name(model: str) -> str:
     """A model's name without what gateways put before it, and with their dots as its maker writes them."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
@@ -125,11 +125,11 @@ def plain_name(model: str) -> str:
 def model_at(facts: Facts, at: int) -> str | None:
     """The model in use at message *at*: of the last request before it, else of the first one, else the session's."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
-    which = facts.request_model[row] if facts.requests else -1
-    return facts.models[which] if which >= 0 else facts.model
+    model = facts.request_model[row] if facts.requests else -1
+    return facts.models[model] if model >= 0 else facts.model
 
 
-def _holding(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, ...] = KNOWN_SIZES) -> Window:
+def _choose_window(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, ...] = COMMON_WINDOWS) -> Window:
     """The usual one of *sizes* where it holds *peak* tokens, else the next that does, or the next *larger* one."""
     possible = sorted(size for size in sizes if size >= peak)
     if sizes[0] >= peak:

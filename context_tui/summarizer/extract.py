@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.markers import begins_summary, summary_body
+from context_tui.session.markers import is_summary_start, strip_summary_marker
 from context_tui.summarizer.request import Message, json_text, message_blocks
 from context_tui.summarizer.toolcalls import Call, Failed, answered
 
@@ -79,8 +79,8 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
             if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
             first = {"first_block": not ordinal, "first_message": not number}
-            if text.startswith(LABEL) or begins_summary(text, spoken=spoken, **first):
-                summary = summary_body(text)
+            if text.startswith(LABEL) or is_summary_start(text, by_assistant=spoken, **first):
+                summary = strip_summary_marker(text)
             elif spoken:
                 notes.append(text)
             elif not text.lstrip().startswith("<system-reminder>"):

@@ -29,7 +29,7 @@ from context_tui.summarizer.request import SummaryRequest, cleaned
 from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve
 from context_tui.tokens import estimate
-from context_tui.tokens.estimators import tokens_of_bytes
+from context_tui.tokens.estimators import bytes_to_tokens
 
 if TYPE_CHECKING:
     import httpx
@@ -244,6 +244,6 @@ def request_of(
 
 def _tokens(request: SummaryRequest) -> int:
     """What is sent, by bytes/4; thinking and blanks are left out of a request."""
-    fixed = tokens_of_bytes(utf8_len(request.system or ""))
-    fixed += tokens_of_bytes(len(compact_json(request.tools))) if request.tools else 0
+    fixed = bytes_to_tokens(utf8_len(request.system or ""))
+    fixed += bytes_to_tokens(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from context_tui.app.config import ConfigError, config_path, read_tables, table_in
+from context_tui.app.config import ConfigError, config_path, read_tables, require_table
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.apis import APIS, BEARER, Api
 from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key
@@ -129,11 +129,11 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
         for name in data:  # other tables belong to other parts of the program
             if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
                 _unknown(path, name, ["summarizer"])
-        table = table_in(path, "summarizer", data.get("summarizer", {}))
+        table = require_table(path, "summarizer", data.get("summarizer", {}))
         for name, value in table.items():
             if name not in APIS:
                 _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
-            _check_endpoint(path, APIS[name], f"summarizer.{name}", table_in(path, f"summarizer.{name}", value))
+            _check_endpoint(path, APIS[name], f"summarizer.{name}", require_table(path, f"summarizer.{name}", value))
     except ConfigError as error:
         raise SummarizerError(str(error)) from None
     return table

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """A file size in words; empty when unknown."""
     if count <= 0:
         return ""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """How long ago in one unit; empty for times that are unknown."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
@@ -20,7 +20,7 @@ def age(seconds: float) -> str:
     return "now"
 
 
-def in_short(tokens: int) -> str:
+def format_tokens(tokens: int) -> str:
     """Tokens in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
     if tokens < 1_000:
         return str(tokens)
@@ -29,7 +29,7 @@ def in_short(tokens: int) -> str:
     return f"{tokens / 1_000_000:.2f}M" if tokens < 9_995_000 else f"{tokens / 1_000_000:.0f}M"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share as it is read: ``<1 %`` for what is there but rounds to nothing, ``>99 %`` for what is not quite all."""
     if 0 < share < 0.005:
         return "<1 %"

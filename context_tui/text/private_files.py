@@ -20,57 +20,59 @@ from pathlib import Path
 
 MARKER = ".context-tui"
 """The file in each folder that says whose it is."""
-_SAYS = b"a folder of context-tui for a file that is being written; safe to remove when nothing has this file locked\n"
+_MARKER_TEXT = (
+    b"a folder of context-tui for a file that is being written; safe to remove when nothing has this file locked\n"
+)
 _NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp", re.DOTALL)
 _NAME_BYTES = 80
 
-_open: set[Path] = set()
+_open_folders: set[Path] = set()
 
 
 @contextmanager
-def private_folder(beside: Path, name: str) -> Iterator[Path]:
+def private_folder(parent: Path, name: str) -> Iterator[Path]:
     """A folder in *beside*, named after *name*, that only its owner can enter; gone at the end whatever happens.
 
     Raises:
         OSError: there can be none.
     """
     prefix = f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}."
-    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=beside))
-    _open.add(folder)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=parent))
+    _open_folders.add(folder)
     lock = -1
     try:
         lock = os.open(folder / MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with suppress(OSError):  # a file system without locks: then nobody ever takes it for a leftover
             fcntl.flock(lock, fcntl.LOCK_EX)
-        os.write(lock, _SAYS)
+        os.write(lock, _MARKER_TEXT)
         inside = folder / "new"  # apart from the marker, as a file may have any name
         inside.mkdir(0o700)
         yield inside
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        _open.discard(folder)
+        _open_folders.discard(folder)
         if lock >= 0:
             os.close(lock)
 
 
-def moved_beside(made: Path, wanted: Path) -> Path:
+def move_to_free_name(source: Path, target: Path) -> Path:
     """Give a file that was *made* the name *wanted*, or that with ``-2``, ``-3``, …: nothing is replaced. It is synced.
 
     Raises:
         OSError: it cannot be had.
     """
-    sync(made)
-    number, place = 1, wanted
+    sync(source)
+    number, place = 1, target
     while True:
         try:
-            move_new(made, place)
+            move_new(source, place)
             return place
         except FileExistsError:
             number += 1
-            place = wanted.with_name(f"{wanted.name}-{number}")
+            place = target.with_name(f"{target.name}-{number}")
 
 
-def move_new(made: Path, place: Path) -> None:
+def move_new(source: Path, target: Path) -> None:
     """Give a file that was *made* another name in one step, if nothing has it, even since just now.
 
     Raises:
@@ -78,17 +80,17 @@ def move_new(made: Path, place: Path) -> None:
         OSError: it cannot be had.
     """
     try:
-        os.link(made, place)
+        os.link(source, target)
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        if os.path.lexists(place):
-            raise FileExistsError(EEXIST, os.strerror(EEXIST), str(place)) from None
-        os.rename(made, place)
-    sync_names(place.parent)
+        if os.path.lexists(target):
+            raise FileExistsError(EEXIST, os.strerror(EEXIST), str(target)) from None
+        os.rename(source, target)
+    sync_folder(target.parent)
 
 
-def sync_names(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Have the names in a folder on the disk, where a system can do that."""
     with suppress(OSError):
         sync(folder)
@@ -109,40 +111,40 @@ def is_temporary(path: Path) -> bool:
 
 
 @atexit.register
-def clean_up() -> None:
+def remove_open_folders() -> None:
     """Remove what a thread is still at work in when the program ends: such a thread ends without doing it itself."""
-    for folder in tuple(_open):
+    for folder in tuple(_open_folders):
         for _ in range(5):  # it may be writing at this moment
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
                 break
 
 
-def leftovers(folder: Path) -> list[Path]:
+def find_leftovers(folder: Path) -> list[Path]:
     """The private folders in *folder* that a killed run of this user left, by name; none where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            named = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
+            names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
     except (OSError, ValueError):
         return []
     found = []
-    for name in named:
-        with _abandoned(folder / name) as ours:
+    for name in names:
+        with _lock_abandoned(folder / name) as ours:
             if ours:
                 found.append(folder / name)
     return found
 
 
-def remove(leftover: Path) -> bool:
+def remove_leftover(leftover: Path) -> bool:
     """Remove one of :func:`leftovers`, if it still is one; whether it is gone."""
-    with _abandoned(leftover) as ours:
+    with _lock_abandoned(leftover) as ours:
         if ours:
             shutil.rmtree(leftover, ignore_errors=True)
     return not os.path.lexists(leftover)
 
 
 @contextmanager
-def _abandoned(folder: Path) -> Iterator[bool]:
+def _lock_abandoned(folder: Path) -> Iterator[bool]:
     """Whether a folder is ours and its maker is dead. While it is looked at, it is locked."""
     lock = -1
     try:
@@ -150,7 +152,7 @@ def _abandoned(folder: Path) -> Iterator[bool]:
         if _NAME.fullmatch(folder.name) and stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
             lock = os.open(folder / MARKER, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.read(lock, len(_SAYS) + 1) == _SAYS
+            ours = os.read(lock, len(_MARKER_TEXT) + 1) == _MARKER_TEXT
         else:
             ours = False
     except OSError:

@@ -32,30 +32,30 @@ _SEQUENCE = re.compile(
 
 # Only the width of a neighbour depends on these, and terminals disagree by how much: variation selectors, joiners,
 # skin tones. Without them every terminal draws the same number of cells.
-_SHAPING = [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810), 0x200C, 0x200D]
-_SHAPING += [*range(0x1F3FB, 0x1F400), 0x034F]
-_SHAPING.remove(0x180E)  # a separator, not a selector
+_SHAPING_CODES = [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810), 0x200C, 0x200D]
+_SHAPING_CODES += [*range(0x1F3FB, 0x1F400), 0x034F]
+_SHAPING_CODES.remove(0x180E)  # a separator, not a selector
 
 # Unicode's format characters (category Cf): bidi controls, zero-width marks, tags. Spelt out, as asking unicodedata
 # about a million code points at start-up takes longer than starting up.
-_FORMAT = [
+_FORMAT_CODES = [
     *(0x00AD, *range(0x0600, 0x0606), 0x061C, 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x180E, 0x200B, 0x200E, 0x200F),
     *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), 0x110BD, 0x110CD),
     *(*range(0x13430, 0x13440), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B), *range(0xE0000, 0xE0080)),
 ]
 
-_VISIBLE: dict[int, str | None] = {
+_TEXT_TABLE: dict[int, str | None] = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"},
     0x7F: "␡",
     **dict.fromkeys([*range(0x80, 0xA0), *range(0xD800, 0xE000)], "�"),
     **dict.fromkeys((0x85, 0x2028, 0x2029), "␤"),  # line breaks to str.splitlines, to no terminal
-    **dict.fromkeys(_FORMAT, "·"),
+    **dict.fromkeys(_FORMAT_CODES, "·"),
     **dict.fromkeys((0x115F, 0x1160, 0x3164, 0xFFA0), "·"),  # Hangul fillers: letters that draw nothing
-    **dict.fromkeys(_SHAPING),
+    **dict.fromkeys(_SHAPING_CODES),
 }
 
 
-def _ranges(codes: list[int]) -> str:
+def _format_ranges(codes: list[int]) -> str:
     """The codes as the inside of a regular expression's character class."""
     runs: list[list[int]] = []
     for code in sorted(codes):
@@ -66,9 +66,9 @@ def _ranges(codes: list[int]) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs)
 
 
-_NAMED: dict[int, str] = {code: shown or "·" for code, shown in _VISIBLE.items()} | {0x09: "␉", 0x0A: "⏎"}
+_NAME_TABLE: dict[int, str] = {code: shown or "·" for code, shown in _TEXT_TABLE.items()} | {0x09: "␉", 0x0A: "⏎"}
 
-_UNSAFE = re.compile("[" + _ranges([*_VISIBLE, ord("\t")]) + "]")
+_UNSAFE = re.compile("[" + _format_ranges([*_TEXT_TABLE, ord("\t")]) + "]")
 
 
 def sanitize(text: str, *, tab_width: int = 4) -> str:
@@ -82,7 +82,7 @@ def sanitize(text: str, *, tab_width: int = 4) -> str:
         return text
     if _UNSAFE.search(text) is None:
         return text
-    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_VISIBLE).expandtabs(tab_width)
+    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_TEXT_TABLE).expandtabs(tab_width)
 
 
 def sanitize_line(text: str) -> str:
@@ -90,11 +90,11 @@ def sanitize_line(text: str) -> str:
     return sanitize(text, tab_width=1).replace("\n", "⏎")
 
 
-def visible(text: str | PurePath) -> str:
+def make_visible(text: str | PurePath) -> str:
     r"""Return a path, or a message that quotes one, as one safe line that hides nothing.
 
     Two names that differ look different: every character that has no glyph of its own is shown as a symbol, joiners and
     the bytes of escape sequences too. One character stays one character, so that places in the text stay what they are.
     """
     name = str(text)
-    return name if name.isascii() and name.isprintable() else name.translate(_NAMED)
+    return name if name.isascii() and name.isprintable() else name.translate(_NAME_TABLE)

@@ -6,7 +6,7 @@ from typing import Any
 
 from context_tui.session.context import Context
 from context_tui.session.session import Session
-from context_tui.tokens.estimators import context_tokens, estimator_named, message_tokens
+from context_tui.tokens.estimators import count_context_tokens, count_message_tokens, get_estimator
 from context_tui.tokens.history import History, estimate_message
 
 __all__ = ["History", "estimate"]
@@ -18,11 +18,13 @@ def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> i
     Returns:
         Tokens; None for an empty history.
     """
-    estimator = estimator_named(by)
+    estimator = get_estimator(by)
     if isinstance(what, dict):
         return estimate_message(what if "role" in what else {"role": "user", "content": [what]}, estimator)
     if isinstance(what, Session):
         return (
-            sum(message_tokens(what.facts, message, estimator) for message in range(len(what))) if len(what) else None
+            sum(count_message_tokens(what.facts, message, estimator) for message in range(len(what)))
+            if len(what)
+            else None
         )
-    return context_tokens(what, estimator) if len(what) else None
+    return count_context_tokens(what, estimator) if len(what) else None

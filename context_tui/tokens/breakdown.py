@@ -12,16 +12,16 @@ from math import inf
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
 from context_tui.session.markers import KODA_COMPACTABLE
-from context_tui.session.sizes import koda_tokens_of_bytes
-from context_tui.tokens.estimators import bytes4, tokens_of_bytes
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import Sizes
+from context_tui.session.sizes import bytes_to_koda_tokens
+from context_tui.tokens.estimators import bytes4, bytes_to_tokens
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
     *("injected", "summary", "image"),
 )
-DIAGNOSIS_FLOOR = 500
+MIN_DIAGNOSIS_TOKENS = 500
 """Tokens of results (bytes / 3.5) under which koda says nothing."""
 
 
@@ -58,13 +58,13 @@ class DuplicateRead:
 
 
 @dataclass(frozen=True)
-class Read:
+class FileRead:
     """A read of ``lines`` lines from ``first`` on (0: up to the file's end); ``whole`` unless it failed or is gone."""
 
     tokens: int
     first: int
     lines: int
-    whole: bool
+    is_complete: bool
 
     @property
     def end(self) -> float:
@@ -83,13 +83,13 @@ class Breakdown:
     by_file: list[FileShare]
 
 
-def category_of(facts: Facts, message: int, block: int) -> str:
+def categorize_block(facts: Facts, message: int, block: int) -> str:
     """The category of a block."""
-    return _category(facts.kind[block], facts.block_flags[block], facts.flags[message], facts.role[message])
+    return _categorize(facts.kind[block], facts.block_flags[block], facts.flags[message], facts.role[message])
 
 
 @lru_cache(maxsize=512)
-def _category(kind: int, block_flags: int, flags: int, role: int) -> str:
+def _categorize(kind: int, block_flags: int, flags: int, role: int) -> str:
     if kind == Kind.IMAGE:
         return "image"
     if block_flags & BlockFlag.INJECTED:
@@ -101,11 +101,11 @@ def _category(kind: int, block_flags: int, flags: int, role: int) -> str:
     return "assistant" if role == Role.ASSISTANT else "user"
 
 
-def breakdown(
+def compute_breakdown(
     context: Context,
     not_in_file: int | None = None,
     checkpoint: Callable[[], object] = lambda: None,
-    sizes: Sizes | None = None,
+    table: TokenTable | None = None,
 ) -> Breakdown:
     """The context in parts.
 
@@ -114,42 +114,42 @@ def breakdown(
         checkpoint: called at every message; it may raise to stop.
         sizes: the ruler; ``bytes/4`` without one.
     """
-    facts, sums = context.facts, measured(context)
+    facts, sums = context.facts, index_context(context)
     categories = dict.fromkeys(CATEGORIES, 0)
-    categories["system"], categories["tools"] = tokens_of_bytes(facts.system_bytes), tokens_of_bytes(facts.tools_bytes)
-    if sizes is not None:
-        categories["system"], categories["tools"] = sizes.system, sizes.tools
+    categories["system"], categories["tools"] = bytes_to_tokens(facts.system_bytes), bytes_to_tokens(facts.tools_bytes)
+    if table is not None:
+        categories["system"], categories["tools"] = table.system, table.tools
     categories["not_in_file"] = not_in_file or 0
     calls: dict[str, int] = defaultdict(int)
     result_tokens: dict[str, int] = defaultdict(int)
     koda_tokens: dict[str, int] = defaultdict(int)
-    reads: dict[int, list[Read]] = defaultdict(list)
-    made: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
+    reads: dict[int, list[FileRead]] = defaultdict(list)
+    open_calls: dict[int, deque[int]] = {}  # call to the blocks that made it and have no result yet; ids may come again
 
     for message in context.order:
         checkpoint()
         for block in facts.blocks_of(message):
-            body = context.replaced.get(block)
+            body = context.replacements.get(block)
             estimated = body.tokens if body else bytes4(facts, block)
-            tokens = estimated if sizes is None else sizes.block(context, block)
-            categories[category_of(facts, message, block)] += tokens
+            tokens = estimated if table is None else table.block_tokens(context, block)
+            categories[categorize_block(facts, message, block)] += tokens
             if facts.kind[block] == Kind.TOOL_USE:
                 calls[facts.tool_name(block)] += 1
-                waiting = made.setdefault(facts.call[block], deque())
+                waiting = open_calls.setdefault(facts.call[block], deque())
                 while waiting and facts.block_message[waiting[0]] != message:
                     waiting.popleft()
                 waiting.append(block)
             elif facts.kind[block] == Kind.TOOL_RESULT:
                 call = facts.call[block]
-                waiting = made.get(call, deque())
+                waiting = open_calls.get(call, deque())
                 use = waiting.popleft() if len(waiting) > 1 else waiting[0] if waiting else -1
                 result_tokens[facts.tool_name(use) if use >= 0 else ""] += tokens
                 size = body.size if body else facts.text_bytes[block]
-                koda_tokens[sums.tool_of_call.get(call, "")] += koda_tokens_of_bytes(size)
+                koda_tokens[sums.tool_of_call.get(call, "")] += bytes_to_koda_tokens(size)
                 if use >= 0 and facts.path[use] >= 0:
                     whole = body is None and not facts.block_flags[block] & BlockFlag.ERROR
                     part = facts.read_range.get(block) or facts.read_range.get(use, (1, 0))
-                    reads[facts.path[use]].append(Read(tokens, *part, whole))
+                    reads[facts.path[use]].append(FileRead(tokens, *part, whole))
 
     tools = [ToolShare(tool, calls[tool], result_tokens[tool]) for tool in {**calls, **result_tokens}]
     duplicates = [
@@ -157,7 +157,7 @@ def breakdown(
             facts.paths[path],
             len(found),
             sum(read.tokens for read in found),
-            wasted([read for read in found if read.whole]),
+            count_wasted([read for read in found if read.is_complete]),
         )
         for path, found in reads.items()
         if len(found) > 1
@@ -169,12 +169,12 @@ def breakdown(
         categories,
         sorted(tools, key=lambda share: (-share.result_tokens, share.tool)),
         sorted(duplicates, key=lambda read: (-read.wasted, read.path)),
-        diagnosis(koda_tokens),
+        format_diagnosis(koda_tokens),
         sorted(files, key=lambda share: (-share.tokens, share.path)),
     )
 
 
-def wasted(reads: Sequence[Read]) -> int:
+def count_wasted(reads: Sequence[FileRead]) -> int:
     """Tokens of reads of one path, in order, that are lines which one before had too.
 
     Estimated: the lines of a read are taken to be of one length, and one up to the end of the file to have what others
@@ -186,26 +186,26 @@ def wasted(reads: Sequence[Read]) -> int:
         at = slice(bisect_right(ends, read.first), bisect_left(starts, read.end))
         within = list(zip(starts[at], ends[at], tokens[at], strict=True))
         if read.end != inf:
-            again = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
-            again *= read.tokens / (read.end - read.first)
+            repeated = sum(min(until, read.end) - max(since, read.first) for since, until, _ in within)
+            repeated *= read.tokens / (read.end - read.first)
         else:
-            again = sum(_behind(read.first, *span) for span in within)
-        again = min(again, read.tokens)
-        total += again
+            repeated = sum(_count_tokens_from(read.first, *span) for span in within)
+        repeated = min(repeated, read.tokens)
+        total += repeated
         starts[at] = [min([read.first, *starts[at]])]
         ends[at] = [max([read.end, *ends[at]])]
-        tokens[at] = [sum(tokens[at]) + read.tokens - again]
+        tokens[at] = [sum(tokens[at]) + read.tokens - repeated]
     return min(int(total), sum(read.tokens for read in reads) // len(reads) * (len(reads) - 1)) if reads else 0
 
 
-def _behind(first: float, since: float, until: float, tokens: float) -> float:
+def _count_tokens_from(first: float, since: float, until: float, tokens: float) -> float:
     """Tokens that lines *since* to *until* have from line *first* on."""
     return tokens if since >= first or until == inf else tokens * (until - first) / (until - since)
 
 
-def diagnosis(result_tokens: dict[str, int]) -> str | None:
+def format_diagnosis(result_tokens: dict[str, int]) -> str | None:
     """koda's line about the three compactable tools with the most result tokens (system 5); None where it is silent."""
-    if sum(result_tokens.values()) < DIAGNOSIS_FLOOR:
+    if sum(result_tokens.values()) < MIN_DIAGNOSIS_TOKENS:
         return None
     compactable = [(tool, tokens) for tool, tokens in result_tokens.items() if tool in KODA_COMPACTABLE and tokens]
     top = sorted(compactable, key=lambda share: (-share[1], share[0]))[:3]

@@ -14,17 +14,17 @@ from statistics import median
 
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Facts
-from context_tui.session.fitting import PRIOR, Factors, fit, interval_at
+from context_tui.session.fitting import PRIOR, Factors, fit_factors, interval_at
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
-LEAST_REQUESTS = 12
+MIN_REQUESTS = 12
 """Requests of a model from which on half of them are predicted."""
-GOOD = 0.05
+MAX_USABLE_ERROR = 0.05
 """Median error up to which a calibration is called usable."""
 
 
 @dataclass(frozen=True)
-class Errors:
+class ErrorStats:
     """How far predicted sizes of requests were off, as shares of the recorded ones."""
 
     median: float
@@ -49,18 +49,18 @@ class Calibration:
     model: str
     requests: int
     factors: Factors
-    error: Errors | None
-    error_bytes4: Errors | None
+    error: ErrorStats | None
+    error_bytes4: ErrorStats | None
     usable: bool
-    why: str
+    reason: str
 
     @property
-    def instead(self) -> str:
+    def fallback(self) -> str:
         """What is used where it is not usable, in words."""
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
-def calibrations(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
+def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
     """One for each model of a session that recorded sizes, in order of first use.
 
     Args:
@@ -72,28 +72,28 @@ def calibrations(facts: Facts, checkpoint: Callable[[], object] = lambda: None) 
         checkpoint()
         if facts.requests[row].context:
             rows.setdefault(model, []).append(row)
-    return [_calibration(facts, model, found, checkpoint) for model, found in rows.items()]
+    return [_calibrate_model(facts, model, found, checkpoint) for model, found in rows.items()]
 
 
-def _calibration(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
+def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Callable[[], object]) -> Calibration:
     name = facts.models[model] if model >= 0 else ""
-    factors, half = fit(facts, rows[-1] + 1), len(rows) // 2
-    tested = fit(facts, rows[half - 1] + 1) if len(rows) >= LEAST_REQUESTS else None
-    error, plain = _errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
+    factors, half = fit_factors(facts, rows[-1] + 1), len(rows) // 2
+    tested = fit_factors(facts, rows[half - 1] + 1) if len(rows) >= MIN_REQUESTS else None
+    error, plain = _compute_errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
     why = ""
-    if len(rows) < LEAST_REQUESTS:
-        why = f"only {len(rows)} of its requests recorded a size; {LEAST_REQUESTS} are needed"
+    if len(rows) < MIN_REQUESTS:
+        why = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
         why = "the recorded sizes do not grow steadily with what is in the file"
-    elif error.median > GOOD:
+    elif error.median > MAX_USABLE_ERROR:
         why = f"half of the sizes it predicts are more than {error.median:.0%} off"
-    known = factors if factors and (not why or len(rows) < LEAST_REQUESTS) else PRIOR
+    known = factors if factors and (not why or len(rows) < MIN_REQUESTS) else PRIOR
     return Calibration(name, len(rows), known, error, plain, not why, why)
 
 
-def _errors(
+def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
-) -> tuple[Errors | None, Errors | None]:
+) -> tuple[ErrorStats | None, ErrorStats | None]:
     """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
     fitted = estimated = 0.0
@@ -107,12 +107,17 @@ def _errors(
             fitted = estimated = float(recorded)
             continue
         content = interval.content
-        fitted += factors.of(content) + factors.each + factors.unrecorded + (factors.image or 0.0) * content.images
+        fitted += (
+            factors.count_tokens(content)
+            + factors.request_overhead
+            + factors.unrecorded
+            + (factors.image or 0.0) * content.images
+        )
         estimated += sum(content.tokens) + IMAGE_TOKENS * content.images
         off.append(abs(fitted - recorded) / recorded)
         plain.append(abs(estimated - recorded) / recorded)
-    return _summary(off), _summary(plain)
+    return _summarize_errors(off), _summarize_errors(plain)
 
 
-def _summary(off: list[float]) -> Errors | None:
-    return Errors(median(off), sorted(off)[int(len(off) * 0.95)]) if off else None
+def _summarize_errors(off: list[float]) -> ErrorStats | None:
+    return ErrorStats(median(off), sorted(off)[int(len(off) * 0.95)]) if off else None

@@ -12,15 +12,15 @@ from context_tui.errors import PlanError
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.sizes import BYTES_PER_TOKEN as BYTES_PER_TOKEN
-from context_tui.session.sizes import koda_tokens_of_bytes
-from context_tui.session.sizes import tokens_of_bytes as tokens_of_bytes
+from context_tui.session.sizes import bytes_to_koda_tokens
+from context_tui.session.sizes import bytes_to_tokens as bytes_to_tokens
 
 Estimator = Callable[[Facts, int], int]
 
 IMAGE_TOKENS = 2_000
 """What defect takes an image of a message to be."""
 _IMAGE, _OTHER = int(Kind.IMAGE), int(Kind.OTHER)
-_WHOLE = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # whose size is more than their text
+_FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # whose size is more than their text
 
 
 def bytes4(facts: Facts, block: int) -> int:
@@ -34,15 +34,15 @@ def bytes4(facts: Facts, block: int) -> int:
 def bytes35(facts: Facts, block: int) -> int:
     """Tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
     kind = facts.kind[block]
-    size = facts.size[block] if kind in _WHOLE else facts.text_bytes[block]
-    return koda_tokens_of_bytes(size)
+    size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
+    return bytes_to_koda_tokens(size)
 
 
 ESTIMATORS: dict[str, Estimator] = {"bytes/4": bytes4, "bytes/3.5": bytes35}
-_OF_BYTES: dict[Estimator, Callable[[int], int]] = {bytes4: tokens_of_bytes, bytes35: koda_tokens_of_bytes}
+_BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, bytes35: bytes_to_koda_tokens}
 
 
-def estimator_named(name: str) -> Estimator:
+def get_estimator(name: str) -> Estimator:
     """The estimator of this name.
 
     Raises:
@@ -54,13 +54,13 @@ def estimator_named(name: str) -> Estimator:
         raise PlanError(f"unknown estimator {name!r}; available: {', '.join(ESTIMATORS)}") from None
 
 
-def message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
+def count_message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
     """Tokens of a message: the sum over its blocks."""
     return sum(estimator(facts, block) for block in facts.blocks_of(message))
 
 
-def context_tokens(context: Context, estimator: Estimator = bytes4) -> int:
+def count_context_tokens(context: Context, estimator: Estimator = bytes4) -> int:
     """Tokens of a context: the sum over its blocks, where a body that stands in place of a recorded one counts."""
-    facts, replaced, share = context.facts, context.replaced, _OF_BYTES[estimator]
+    facts, replaced, share = context.facts, context.replacements, _BYTES_RULES[estimator]
     blocks = (block for message in context.order for block in facts.blocks_of(message))
     return sum(share(replaced[block].size) if block in replaced else estimator(facts, block) for block in blocks)

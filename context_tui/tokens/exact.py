@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from context_tui.errors import RulerError
+from context_tui.errors import MeasureError
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import Sizes, exact_sizes
+from context_tui.tokens.rulers import TokenTable, build_exact_table
 
-INSTALL = "pip install 'context-tui[exact]'"
+INSTALL_COMMAND = "pip install 'context-tui[exact]'"
 """What brings the tokenizer."""
-PIECE = 4_000_000
+CHUNK_CHARACTERS = 4_000_000
 """Characters that are counted at once."""
 _O200K = re.compile(r"(^|/)(chatgpt-4o|gpt-4o|gpt-4\.[15]|gpt-[5-9]|codex|o\d)(?![a-z0-9])", re.IGNORECASE)
 _HARMONY = re.compile(r"(^|/)gpt-oss", re.IGNORECASE)
@@ -33,7 +33,7 @@ class Tokenizer(NamedTuple):
     note: str
 
 
-def encoding_of(model: str) -> tuple[str, bool]:
+def find_encoding(model: str) -> tuple[str, bool]:
     """The encoding that a model's texts are counted in, and whether that is the model's own: OpenAI's are."""
     for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
         if pattern.search(model):
@@ -41,31 +41,35 @@ def encoding_of(model: str) -> tuple[str, bool]:
     return "o200k_base", False
 
 
-def tokenizer_for(model: str) -> Tokenizer:
+def load_tokenizer(model: str) -> Tokenizer:
     """A counter for the texts of a model.
 
     Raises:
-        RulerError: the extra is not installed, or does not work here.
+        MeasureError: the extra is not installed, or does not work here.
     """
-    encoding, own = encoding_of(model)
+    encoding, own = find_encoding(model)
     whose = "the model's own tokenizer" if own else "not this model's tokenizer"
-    return Tokenizer(_counter(encoding), encoding.removesuffix("_base"), whose)
+    return Tokenizer(_load_counter(encoding), encoding.removesuffix("_base"), whose)
 
 
 @lru_cache(maxsize=2)
-def _counter(encoding: str) -> Callable[[str], int]:
+def _load_counter(encoding: str) -> Callable[[str], int]:
     try:
         from quicktok import get_encoding
     except ImportError as error:
-        raise RulerError(f"the exact ruler needs a tokenizer that is not installed: {INSTALL}") from error
+        raise MeasureError(f"the exact ruler needs a tokenizer that is not installed: {INSTALL_COMMAND}") from error
     try:
         count = get_encoding(encoding).count
     except Exception as error:
-        raise RulerError(f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL}") from error
+        raise MeasureError(
+            f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
+        ) from error
 
     def counted(text: str) -> int:
-        if len(text) > PIECE:
-            return sum(counted(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
+        if len(text) > CHUNK_CHARACTERS:
+            return sum(
+                counted(text[start : start + CHUNK_CHARACTERS]) for start in range(0, len(text), CHUNK_CHARACTERS)
+            )
         try:
             return int(count(text))
         except TypeError:  # a lone surrogate, which no tokenizer takes
@@ -74,14 +78,14 @@ def _counter(encoding: str) -> Callable[[str], int]:
     return counted
 
 
-def exact(session: Session, checkpoint: Callable[[], object] = lambda: None) -> Sizes:
+def measure_exactly(session: Session, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
     """What the texts of a session measure by the tokenizer of its model, or by another one, which it says.
 
     Args:
         checkpoint: called at every message; it may raise to stop.
 
     Raises:
-        RulerError: the extra is not installed, or does not work here.
+        MeasureError: the extra is not installed, or does not work here.
     """
-    count, name, note = tokenizer_for(session.facts.model or "")
-    return exact_sizes(session, count, name, note, checkpoint)
+    count, name, note = load_tokenizer(session.facts.model or "")
+    return build_exact_table(session, count, name, note, checkpoint)

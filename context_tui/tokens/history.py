@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.session.memory import facts_of
-from context_tui.tokens.estimators import Estimator, bytes4, message_tokens
+from context_tui.session.memory import build_facts
+from context_tui.tokens.estimators import Estimator, bytes4, count_message_tokens
 
 
 def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> int:
     """Tokens of one Anthropic-shaped message."""
-    return message_tokens(facts_of([message]), 0, estimator)
+    return count_message_tokens(build_facts([message]), 0, estimator)
 
 
 class History:

@@ -9,15 +9,15 @@ from functools import cached_property, wraps
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from context_tui.session.context import Body, Context, once
-from context_tui.session.facts import Facts, Kind, MessageFlag, Role, begins_turn
+from context_tui.session.context import Body, Context, memoize
+from context_tui.session.facts import Facts, Kind, MessageFlag, Role, is_turn_start
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS, bytes4
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Results:
+class ToolResults:
     """The tool_results of a context in prompt order: parallel columns, tokens by ``bytes/4``."""
 
     position: list[int]
@@ -25,7 +25,7 @@ class Results:
     tokens: list[int]
 
 
-class Measured:
+class ContextIndex:
     """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
     A history that grows is measured step by step: :meth:`grow` and :meth:`put` change everything here in place, so what
@@ -41,32 +41,32 @@ class Measured:
 
     def __init__(self, context: Context) -> None:
         # It has no context, which keeps it: a cycle would keep the open file until memory is looked through.
-        self._facts, self._order, self._replaced = context.facts, context.order, context.replaced
-        self.reshaped, self.grown = False, False
-        self.spans: list[tuple[int, int]] = []
+        self._facts, self._order, self._replaced = context.facts, context.order, context.replacements
+        self.structure_changed, self.changed_in_place = False, False
+        self.changed_ranges: list[tuple[int, int]] = []
         self.memo: dict[Any, Any] = {}
         self._uses: list[int] = []
-        self._found: dict[object, tuple[list[int], int]] = {}
-        self._tools: tuple[dict[int, str], int] = {}, 0
-        self._where: tuple[dict[int, int], int] = {}, 0
+        self._positions_cache: dict[object, tuple[list[int], int]] = {}
+        self._tools_cache: tuple[dict[int, str], int] = {}, 0
+        self._position_cache: tuple[dict[int, int], int] = {}, 0
         self._prefix: list[int] | None = None
         self._base = self._base_of(context)
         if self._base is None:
-            self.tokens, self.results, self.total = list[int](), Results([], [], []), 0
-            self._count()
+            self.tokens, self.results, self.total = list[int](), ToolResults([], [], []), 0
+            self._count_new()
         else:
-            self.tokens, self.results = self._adjusted(self._base)
+            self.tokens, self.results = self._adjust_results(self._base)
             self.total = sum(self.tokens)
 
     @staticmethod
-    def _base_of(context: Context) -> Measured | None:
+    def _base_of(context: Context) -> ContextIndex | None:
         """The sums that these are made of, which are to stay as they are."""
         if context.base is None:
             return None
-        known = measured(context.base)
-        return Measured(context.base) if known.grown else known
+        known = index_context(context.base)
+        return ContextIndex(context.base) if known.changed_in_place else known
 
-    def _count(self) -> None:
+    def _count_new(self) -> None:
         """Count the messages that are new, block by block."""
         facts, replaced, results = self._facts, self._replaced, self.results
         size, kind, first, following = facts.size, facts.kind, facts.first_block, facts.block_next
@@ -92,7 +92,7 @@ class Measured:
             sums.append(total)
         self.total += sum(sums[known:]) if known else sum(sums)
 
-    def _adjusted(self, base: Measured) -> tuple[list[int], Results]:
+    def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
         """The same from those of the same messages with fewer bodies replaced."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
@@ -103,52 +103,52 @@ class Measured:
                 tokens = replaced[row].size // BYTES_PER_TOKEN
                 sums[results.position[number]] += tokens - sizes[number]
                 sizes[number] = tokens
-        self.reshaped = found < len(replaced)
-        if not self.reshaped:
-            return sums, Results(results.position, results.block, sizes)
+        self.structure_changed = found < len(replaced)
+        if not self.structure_changed:
+            return sums, ToolResults(results.position, results.block, sizes)
         self._adjust_others(base, sums)  # calls, texts and thinking too
         rows = zip(results.position, results.block, sizes, strict=True)
         left = [each for each in rows if each[1] not in replaced or not replaced[each[1]].removed]
-        return sums, Results(*map(list, zip(*left, strict=True))) if left else Results([], [], [])
+        return sums, ToolResults(*map(list, zip(*left, strict=True))) if left else ToolResults([], [], [])
 
-    def _adjust_others(self, base: Measured, sums: list[int]) -> None:
+    def _adjust_others(self, base: ContextIndex, sums: list[int]) -> None:
         """Take what stands in place of other blocks than results into the sums of their messages."""
         facts = self._facts
         for row, body in self._replaced.items():
             position = base.position_of.get(facts.block_message[row])
             if facts.kind[row] != Kind.TOOL_RESULT and position is not None:
-                sums[position] += body.tokens - _tokens(self._facts, row, base._replaced)
+                sums[position] += body.tokens - _count_block_tokens(self._facts, row, base._replaced)
 
     # Going on
 
-    def grow(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
+    def extend(self, context: Context, order: Sequence[int], replaced: Mapping[int, Body]) -> None:
         """Measure *context* too, which has the messages and bodies measured here, and more messages behind them.
 
         *order* and *replaced* are its messages and bodies, which may go on: more behind, and what :meth:`put` is told.
         """
-        self.grown, self._prefix = True, None
+        self.changed_in_place, self._prefix = True, None
         self._order, self._replaced = order, replaced
-        self._count()
-        context.memo[measured.__wrapped__] = self  # type: ignore[attr-defined]
+        self._count_new()
+        context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
-    def put(self, bodies: Mapping[int, Body], before: Mapping[int, Body]) -> bool:
+    def replace_bodies(self, bodies: Mapping[int, Body], before: Mapping[int, Body]) -> bool:
         """Let bodies stand in place of blocks, where *before* has what stood there already.
 
         Returns:
             False where the context has to be measured anew: results, calls or what was typed went altogether.
         """
         facts, results, where = self._facts, self.results, self.position_of
-        self.grown, self._prefix = True, None
+        self.changed_in_place, self._prefix = True, None
         changed: list[int] = []
         for row, body in bodies.items():
             message, kind = facts.block_message[row], facts.kind[row]
             position = where.get(message)
             if position is None:
                 continue
-            if body.removed and (kind in _SHAPING or facts.flags[message] & MessageFlag.TURN_START):
+            if body.removed and (kind in _STRUCTURAL_KINDS or facts.flags[message] & MessageFlag.TURN_START):
                 return False
             tokens = body.tokens
-            more = tokens - _tokens(facts, row, before)
+            more = tokens - _count_block_tokens(facts, row, before)
             self.tokens[position] += more
             self.total += more
             changed.append(position)
@@ -156,7 +156,7 @@ class Measured:
                 number = results.block.index(row, bisect_left(results.position, position))
                 results.tokens[number] = tokens
         if changed:
-            self.spans.append((min(changed), max(changed)))
+            self.changed_ranges.append((min(changed), max(changed)))
         return True
 
     # Other bodies of results change none of these.
@@ -172,30 +172,30 @@ class Measured:
     def turn_starts(self) -> list[int]:
         """Positions at which a turn starts, ascending."""
         if self._base is not None:
-            return self._turns_left if self.reshaped else self._base.turn_starts
-        return self._flagged(MessageFlag.TURN_START)
+            return self._remaining_turn_starts if self.structure_changed else self._base.turn_starts
+        return self._find_flagged(MessageFlag.TURN_START)
 
     @cached_property
-    def _turns_left(self) -> list[int]:
-        return [each for each in self._base.turn_starts if self._begins_turn(each)] if self._base else []
+    def _remaining_turn_starts(self) -> list[int]:
+        return [each for each in self._base.turn_starts if self._is_turn_start(each)] if self._base else []
 
     @property
     def summaries(self) -> list[int]:
         """Positions of the summaries, ascending."""
-        return self._base.summaries if self._base is not None else self._flagged(MessageFlag.SUMMARY)
+        return self._base.summaries if self._base is not None else self._find_flagged(MessageFlag.SUMMARY)
 
-    def _flagged(self, flag: int) -> list[int]:
+    def _find_flagged(self, flag: int) -> list[int]:
         order, flags, starts = self._order, self._facts.flags, flag == MessageFlag.TURN_START
-        return self._positions(
+        return self._find_positions(
             flag,
-            lambda at: bool(flags[order[at]] & flag) and (not starts or not self._replaced or self._begins_turn(at)),
+            lambda at: bool(flags[order[at]] & flag) and (not starts or not self._replaced or self._is_turn_start(at)),
         )
 
-    def _begins_turn(self, position: int) -> bool:
+    def _is_turn_start(self, position: int) -> bool:
         """Whether what was typed in a message is still there."""
         facts, replaced = self._facts, self._replaced
         rows = facts.blocks_of(self._order[position])
-        return any(begins_turn(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)
+        return any(is_turn_start(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)
 
     @property
     def assistants(self) -> list[int]:
@@ -203,33 +203,33 @@ class Measured:
         if self._base is not None:
             return self._base.assistants
         order, role, assistant = self._order, self._facts.role, int(Role.ASSISTANT)
-        return self._positions("assistants", lambda at: role[order[at]] == assistant)
+        return self._find_positions("assistants", lambda at: role[order[at]] == assistant)
 
-    def _positions(self, what: object, wanted: Callable[[int], bool]) -> list[int]:
+    def _find_positions(self, what: object, wanted: Callable[[int], bool]) -> list[int]:
         """The positions of such messages; of messages that are known it is not asked again."""
-        found, known = self._found.get(what, (None, 0))
+        found, known = self._positions_cache.get(what, (None, 0))
         if found is None or known < len(self.tokens):
             new = [at for at in range(known, len(self.tokens)) if wanted(at)]
             if found is None:
                 found = new
             else:
                 found.extend(new)
-            self._found[what] = found, len(self.tokens)
+            self._positions_cache[what] = found, len(self.tokens)
         return found
 
     @property
     def tool_of_call(self) -> dict[int, str]:
         """Per call that is made in this context, the name of its tool; of two calls with one id the last counts."""
         if self._base is not None:
-            return self._tools_left if self.reshaped else self._base.tool_of_call
-        facts, (found, known) = self._facts, self._tools
+            return self._remaining_tools if self.structure_changed else self._base.tool_of_call
+        facts, (found, known) = self._facts, self._tools_cache
         if known < len(self._uses):
             found.update((facts.call[row], facts.tool_name(row)) for row in self._uses[known:])
-            self._tools = found, len(self._uses)
+            self._tools_cache = found, len(self._uses)
         return found
 
     @cached_property
-    def _tools_left(self) -> dict[int, str]:
+    def _remaining_tools(self) -> dict[int, str]:
         facts = self._facts
         gone = {facts.call[row] for row, body in self._replaced.items() if body.removed and facts.kind[row] == _USE}
         return {call: tool for call, tool in self._base.tool_of_call.items() if call not in gone} if self._base else {}
@@ -239,38 +239,38 @@ class Measured:
         """Message index to position."""
         if self._base is not None:
             return self._base.position_of
-        found, known = self._where
+        found, known = self._position_cache
         if known < len(self.tokens):
             length = len(self.tokens)
             found.update(zip(self._order[known:length], range(known, length), strict=True))
-            self._where = found, length
+            self._position_cache = found, length
         return found
 
 
 _USE, _RESULT, _IMAGE, _OTHER = (int(kind) for kind in (Kind.TOOL_USE, Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER))
-_SHAPING = frozenset({_RESULT, _USE})
+_STRUCTURAL_KINDS = frozenset({_RESULT, _USE})
 
 
-def _tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:
+def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:
     """Tokens of a block, where these bodies stand in place of some."""
     body = replaced.get(row)
     return bytes4(facts, row) if body is None else body.tokens
 
 
-@once
-def measured(context: Context) -> Measured:
+@memoize
+def index_context(context: Context) -> ContextIndex:
     """The sums of *context*; computed once."""
-    return Measured(context)
+    return ContextIndex(context)
 
 
-def once_for_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
+def memoize_by_messages(compute: Callable[[Context], T]) -> Callable[[Context], T]:
     """*compute*, where it looks at no body of a result: one answer for all contexts that differ by these only."""
-    kept = once(compute)
+    memoized = memoize(compute)
 
     @wraps(compute)
     def shared(context: Context) -> T:
-        while context.base is not None and not measured(context).reshaped:
+        while context.base is not None and not index_context(context).structure_changed:
             context = context.base
-        return kept(context)
+        return memoized(context)
 
     return shared

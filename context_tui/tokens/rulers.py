@@ -20,7 +20,7 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from context_tui.session.bodies import body_text
+from context_tui.session.bodies import body_to_text
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
 from context_tui.session.epochs import epoch_at
@@ -28,16 +28,16 @@ from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
 from context_tui.session.fitting import PRIOR, Factors
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
-from context_tui.tokens.calibration import Calibration, calibrations
-from context_tui.tokens.estimators import tokens_of_bytes
-from context_tui.tokens.measured import measured
+from context_tui.tokens.calibration import Calibration, calibrate
+from context_tui.tokens.estimators import bytes_to_tokens
+from context_tui.tokens.measured import index_context
 from context_tui.tokens.running import RunningSizes
 
-TYPICAL_IMAGE = 1_500
+TYPICAL_IMAGE_TOKENS = 1_500
 """Tokens that an image is taken to have where none was sized: at Anthropic up to 1,600, by its edges."""
 
 
-class Ruler(StrEnum):
+class TokenMeasure(StrEnum):
     """What sizes are measured by."""
 
     OWN = "own"
@@ -46,7 +46,7 @@ class Ruler(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class TokenTable:
     """What the blocks of a session measure by a ruler.
 
     Attributes:
@@ -63,68 +63,72 @@ class Sizes:
             measured. A model whose requests show none is not in it.
     """
 
-    ruler: Ruler
+    measure: TokenMeasure
     name: str
     note: str
     blocks: array[int]
     messages: array[int]
-    sums: array[int]
-    of_body: Callable[[int, Body], int]
-    of_text: Callable[[str], int]
+    prefix_sums: array[int]
+    count_body: Callable[[int, Body], int]
+    count_text: Callable[[str], int]
     system: int = 0
     tools: int = 0
     calibrations: tuple[Calibration, ...] = ()
     uniform: bool = True
-    hidden: Mapping[str, int] = field(default_factory=dict)
+    not_in_file: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def unit(self) -> str:
+    def label(self) -> str:
         """What stands before its tokens, as ``est.`` does before estimates by ``bytes/4``."""
-        return "cal." if self.ruler is Ruler.CALIBRATED else self.name
+        return "cal." if self.measure is TokenMeasure.CALIBRATED else self.name
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it is called, with how good it is."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
-    def block(self, context: Context, row: int) -> int:
+    def block_tokens(self, context: Context, row: int) -> int:
         """Tokens of a block as it stands in a context."""
-        body = context.replaced.get(row)
-        return self.blocks[row] if body is None else self.of_body(row, body)
+        body = context.replacements.get(row)
+        return self.blocks[row] if body is None else self.count_body(row, body)
 
-    def sums_in(self, context: Context) -> list[int]:
+    def prefix_sums_in(self, context: Context) -> list[int]:
         """Tokens of all messages of a context before each position, and of all of it at the end; computed once."""
-        key = Sizes.sums_in, self
+        key = TokenTable.prefix_sums_in, self
         if key not in context.memo:
-            context.memo[key] = list(accumulate(self._messages_in(context), initial=0))
+            context.memo[key] = list(accumulate(self._message_tokens_in(context), initial=0))
         found: list[int] = context.memo[key]
         return found
 
-    def _messages_in(self, context: Context) -> list[int]:
+    def _message_tokens_in(self, context: Context) -> list[int]:
         tokens = list(map(self.messages.__getitem__, context.order))
-        if context.replaced:
-            places, owner = measured(context).position_of, context.facts.block_message
-            for row, body in context.replaced.items():
+        if context.replacements:
+            places, owner = index_context(context).position_of, context.facts.block_message
+            for row, body in context.replacements.items():
                 place = places.get(owner[row])
                 if place is not None:
-                    tokens[place] += self.of_body(row, body) - self.blocks[row]
+                    tokens[place] += self.count_body(row, body) - self.blocks[row]
         return tokens
 
-    def hidden_at(self, context: Context) -> int | None:
+    def not_in_file_at(self, context: Context) -> int | None:
         """Tokens that are not in the file, of the model in use at the point of a context; None where that is unknown.
 
         In a copy nothing is recorded: it has what the recording's last request had, by ``bytes/4``.
         """
         facts = context.facts
-        return max(facts.unseen, 0) if facts.unseen is not None else self.hidden.get(model_before(facts, context.at))
+        return (
+            max(facts.not_in_file, 0)
+            if facts.not_in_file is not None
+            else self.not_in_file.get(find_model_before(facts, context.at))
+        )
 
     def calibration_at(self, context: Context) -> Calibration | None:
         """That of the model in use at the point of a context."""
-        model = model_before(context.facts, context.at)
+        model = find_model_before(context.facts, context.at)
         return next((each for each in self.calibrations if each.model == model), None)
 
 
-def model_before(facts: Facts, at: int) -> str:
+def find_model_before(facts: Facts, at: int) -> str:
     """The model of the last request before message *at*, of the first where there is none; empty where unknown."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if row < len(facts.request_model) else -1
@@ -134,7 +138,7 @@ def model_before(facts: Facts, at: int) -> str:
 # Calibrated
 
 
-def calibrated_sizes(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> Sizes:
+def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
     """What the blocks of a session measure by recorded sizes.
 
     Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
@@ -144,46 +148,48 @@ def calibrated_sizes(facts: Facts, checkpoint: Callable[[], object] = lambda: No
     Args:
         checkpoint: called at every message; it may raise to stop.
     """
-    found = calibrations(facts, checkpoint)
+    found = calibrate(facts, checkpoint)
     factors = {each.model: each.factors for each in found}
-    by_message = _factors_by_message(facts, factors)
+    by_message = _map_factors(facts, factors)
     replies = frozenset(facts.request_message)
     blocks = array("l", bytes(array("l").itemsize * len(facts.kind)))
-    framed = bytearray(len(facts.kind))
+    has_overhead = bytearray(len(facts.kind))
     for message in range(len(facts)):
         checkpoint()
         mine, last = by_message[message], -1
         for row in facts.blocks_of(message):
-            blocks[row] = round(_calibrated(facts, row, facts.size[row], facts.text_bytes[row], mine))
+            blocks[row] = round(_calibrate_block(facts, row, facts.size[row], facts.text_bytes[row], mine))
             if facts.kind[row] != Kind.TOOL_RESULT:
                 last = row
         if last >= 0 and message in replies:
-            framed[last] = 1
-            blocks[last] = round(_calibrated(facts, last, facts.size[last], facts.text_bytes[last], mine) + mine.each)
+            has_overhead[last] = 1
+            blocks[last] = round(
+                _calibrate_block(facts, last, facts.size[last], facts.text_bytes[last], mine) + mine.request_overhead
+            )
 
     def of_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
         mine = by_message[facts.block_message[row]]
-        frame = mine.each if framed[row] else 0.0
-        return round(tokens_of_bytes(body.size) * _FACTOR_OF_KIND[facts.kind[row]](mine) + frame)
+        overhead = mine.request_overhead if has_overhead[row] else 0.0
+        return round(bytes_to_tokens(body.size) * _FACTOR_OF_KIND[facts.kind[row]](mine) + overhead)
 
     newest = by_message[-1] if by_message else PRIOR
 
     def of_text(text: str) -> int:
-        return round(tokens_of_bytes(utf8_len(text)) * newest.text)
+        return round(bytes_to_tokens(utf8_len(text)) * newest.text)
 
-    return _sizes(
+    return _build_table(
         facts,
         checkpoint,
-        Ruler.CALIBRATED,
+        TokenMeasure.CALIBRATED,
         "calibrated",
-        calibration_words(max(found, key=lambda each: each.requests, default=None)),
+        format_calibration(max(found, key=lambda each: each.requests, default=None)),
         blocks,
         of_body,
         of_text,
-        system=round(tokens_of_bytes(facts.system_bytes) * newest.text),
-        tools=round(tokens_of_bytes(facts.tools_bytes) * newest.call),
+        system=round(bytes_to_tokens(facts.system_bytes) * newest.text),
+        tools=round(bytes_to_tokens(facts.tools_bytes) * newest.call),
         calibrations=tuple(found),
         uniform=len(set(map(id, by_message))) <= 1,
     )
@@ -199,17 +205,17 @@ _FACTOR_OF_KIND: dict[int, Callable[[Factors], float]] = {
 }
 
 
-def _calibrated(facts: Facts, row: int, size: int, text: int, factors: Factors) -> float:
+def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Factors) -> float:
     """Recorded tokens that a block takes."""
     kind = facts.kind[row]
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
-        return TYPICAL_IMAGE if factors.image is None else factors.image
+        return TYPICAL_IMAGE_TOKENS if factors.image is None else factors.image
     if kind == Kind.THINKING:
-        return tokens_of_bytes(text) * factors.thinking + tokens_of_bytes(size - text) * factors.signature
-    return tokens_of_bytes(size) * _FACTOR_OF_KIND[kind](factors)
+        return bytes_to_tokens(text) * factors.thinking + bytes_to_tokens(size - text) * factors.signature
+    return bytes_to_tokens(size) * _FACTOR_OF_KIND[kind](factors)
 
 
-def _factors_by_message(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
+def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
     """By message, the factors of the model whose request first had it; behind the last request those of its model."""
     found: list[Factors] = []
     mine = PRIOR
@@ -219,25 +225,25 @@ def _factors_by_message(facts: Facts, factors: Mapping[str, Factors]) -> list[Fa
     return found + [mine] * (len(facts) - len(found))
 
 
-def calibration_words(calibration: Calibration | None) -> str:
+def format_calibration(calibration: Calibration | None) -> str:
     """How good a calibration is: its error, or what is used instead and why."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
-        return f"{calibration.instead}: {calibration.why}"
+        return f"{calibration.fallback}: {calibration.reason}"
     return f"±{max(calibration.error.median, 0.001):.1%}".replace("%", " %")
 
 
 # Exact
 
 
-def exact_sizes(
+def build_exact_table(
     session: Session,
     count: Callable[[str], int],
     name: str,
     note: str = "",
     checkpoint: Callable[[], object] = lambda: None,
-) -> Sizes:
+) -> TokenTable:
     """What the texts of a session measure by a tokenizer.
 
     Texts and shown thinking count, names and arguments (as compact JSON) of calls, and the text of results. Images,
@@ -253,22 +259,22 @@ def exact_sizes(
     for message in range(len(facts)):
         checkpoint()
         for row, block in zip(facts.blocks_of(message), content.blocks(message), strict=False):
-            if text := _text_of(block):
+            if text := _get_countable_text(block):
                 blocks[row] = count(text)
 
     def of_body(row: int, body: Body) -> int:
         if body.removed:
             return 0
         if body.text is None:
-            return tokens_of_bytes(body.size)
-        called = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
-        return count(called + body.text)
+            return bytes_to_tokens(body.size)
+        tool_name = facts.tool_name(row) if facts.kind[row] == Kind.TOOL_USE else ""
+        return count(tool_name + body.text)
 
     tools = content.tools()
-    return _sizes(
+    return _build_table(
         facts,
         checkpoint,
-        Ruler.EXACT,
+        TokenMeasure.EXACT,
         name,
         note,
         blocks,
@@ -279,7 +285,7 @@ def exact_sizes(
     )
 
 
-def _text_of(block: Mapping[str, Any]) -> str:
+def _get_countable_text(block: Mapping[str, Any]) -> str:
     """The text of a block that a tokenizer would be given."""
     match block.get("type"):
         case "text":
@@ -289,48 +295,50 @@ def _text_of(block: Mapping[str, Any]) -> str:
         case "tool_use":
             return f"{block.get('name') or ''}{compact_text(block.get('input') or {})}"
         case "tool_result":
-            return body_text(block.get("content"))
+            return body_to_text(block.get("content"))
     return ""
 
 
 # Both
 
 
-def _sizes(
+def _build_table(
     facts: Facts,
     checkpoint: Callable[[], object],
-    ruler: Ruler,
+    measure: TokenMeasure,
     name: str,
     note: str,
     blocks: array[int],
-    of_body: Callable[[int, Body], int],
-    of_text: Callable[[str], int],
+    count_body: Callable[[int, Body], int],
+    count_text: Callable[[str], int],
     *,
     system: int,
     tools: int,
     calibrations: tuple[Calibration, ...] = (),
     uniform: bool = True,
-) -> Sizes:
+) -> TokenTable:
     messages = array("l")
     for message in range(len(facts)):
         checkpoint()
         messages.append(sum(map(blocks.__getitem__, facts.blocks_of(message))))
     sums = array("q", accumulate(messages, initial=0))
-    made = Sizes(ruler, name, note, blocks, messages, sums, of_body, of_text, system, tools, calibrations, uniform)
-    object.__setattr__(made, "hidden", _hidden(facts, made, checkpoint))
-    return made
+    table = TokenTable(
+        measure, name, note, blocks, messages, sums, count_body, count_text, system, tools, calibrations, uniform
+    )
+    object.__setattr__(table, "not_in_file", _compute_not_in_file(facts, table, checkpoint))
+    return table
 
 
-def _hidden(facts: Facts, sizes: Sizes, checkpoint: Callable[[], object]) -> dict[str, int]:
+def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
     """By model, the median over its requests of what was recorded beyond what the file's content measures."""
     if not facts.requests:
         return {}
     drops, gone, over = iter(find_drops(facts)), 0, dict[int, list[int]]()
 
     def freed(row: int, body: Body) -> int:
-        return sizes.blocks[row] - sizes.of_body(row, body)
+        return table.blocks[row] - table.count_body(row, body)
 
-    running = RunningSizes(facts, checkpoint, sizes.messages, freed)
+    running = RunningSizes(facts, checkpoint, table.messages, freed)
     drop, begun = next(drops, None), -1
     for row, (reply, model) in enumerate(zip(facts.request_message, facts.request_model, strict=True)):
         checkpoint()
@@ -340,11 +348,11 @@ def _hidden(facts: Facts, sizes: Sizes, checkpoint: Callable[[], object]) -> dic
             begun, gone = epoch.message, 0
         while drop is not None and drop.message <= reply:
             if drop.explained_by == Explanation.THINKING and drop.message > begun:
-                gone += drop.gone
+                gone += drop.removed_tokens
             drop = next(drops, None)
         running.move_to(reply)
         if recorded:
-            held = running.of_context(epoch, reply) - gone + sizes.system + sizes.tools
+            held = running.count_context(epoch, reply) - gone + table.system + table.tools
             over.setdefault(model, []).append(recorded - held)
     middles = {model: round(median(each)) for model, each in over.items()}
     return {facts.models[model] if model >= 0 else "": most for model, most in middles.items() if most > 0}

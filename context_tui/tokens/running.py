@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from context_tui.session.context import STUBS, Body
+from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Epoch, Facts, Kind, MessageFlag, Role
-from context_tui.tokens.believed import Believed
-from context_tui.tokens.estimators import bytes4, message_tokens
+from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
 class RunningSizes:
@@ -29,26 +29,26 @@ class RunningSizes:
     ) -> None:
         find_drops(facts)
         self._facts = facts
-        self._freed_by = freed or (lambda row, body: bytes4(facts, row) - body.tokens)
+        self._count_freed = freed or (lambda row, body: bytes4(facts, row) - body.tokens)
         unsent, assistant = MessageFlag.NOT_SENT, Role.ASSISTANT
-        self.sent = [not flags & unsent for flags in facts.flags]
+        self.is_sent = [not flags & unsent for flags in facts.flags]
         self._tokens: list[int] = []
-        for message, sent in enumerate(self.sent):
+        for message, sent in enumerate(self.is_sent):
             checkpoint()
-            size = tokens[message] if tokens is not None else message_tokens(facts, message) if sent else 0
+            size = tokens[message] if tokens is not None else count_message_tokens(facts, message) if sent else 0
             self._tokens.append(size if sent else 0)
         self._sums = list(accumulate(self._tokens, initial=0))
-        self._counts = list(accumulate(self.sent, initial=0))
+        self._message_counts = list(accumulate(self.is_sent, initial=0))
         results, answers = [0] * len(facts), Kind.TOOL_RESULT
         for row, kind in enumerate(facts.kind):
-            if kind == answers and self.sent[facts.block_message[row]]:
+            if kind == answers and self.is_sent[facts.block_message[row]]:
                 results[facts.block_message[row]] += 1
-        self._results = list(accumulate(results, initial=0))
-        self._freed = _Sums(len(facts))
+        self._result_counts = list(accumulate(results, initial=0))
+        self._freed = _FenwickTree(len(facts))
         self._cleared: set[int] = set()
         self._compaction = self._drop = 0
-        spoken = (m if sent and facts.role[m] == assistant else -1 for m, sent in enumerate(self.sent))
-        self._spoke = list(accumulate(spoken, max, initial=-1))
+        spoken = (m if sent and facts.role[m] == assistant else -1 for m, sent in enumerate(self.is_sent))
+        self._last_assistant = list(accumulate(spoken, max, initial=-1))
 
     def move_to(self, at: int, until: int | None = None) -> None:
         """Take what is cleared before message *at*; recorded microcompactions up to message *until* (default: *at*)."""
@@ -58,56 +58,58 @@ class RunningSizes:
             if compaction.message > (at if until is None else until):
                 break
             if compaction.kind == "micro":
-                self._clear(compaction.cleared)
+                self._clear(compaction.cleared_blocks)
             self._compaction += 1
         while self._drop < len(facts.drops) and facts.drops[self._drop].message < at:
-            self._clear(facts.drops[self._drop].results)
+            self._clear(facts.drops[self._drop].cleared_blocks)
             self._drop += 1
 
-    def between(self, first: int, end: int) -> int:
+    def count_between(self, first: int, end: int) -> int:
         """Tokens of the messages from *first* up to *end*."""
-        return self._sums[end] - self._sums[first] - self._freed.between(first, end) if first < end else 0
+        return self._sums[end] - self._sums[first] - self._freed.sum_between(first, end) if first < end else 0
 
-    def of_context(self, epoch: Epoch, at: int) -> int:
+    def count_context(self, epoch: Epoch, at: int) -> int:
         """Tokens of the context before message *at*, which belongs to *epoch*."""
-        return sum(self.between(each.start, each.stop) for each in epoch.prefix.ranges) + self.between(epoch.start, at)
+        return sum(self.count_between(each.start, each.stop) for each in epoch.prefix.ranges) + self.count_between(
+            epoch.start, at
+        )
 
-    def believed(self, epoch: Epoch, at: int, request: int) -> Believed:
+    def believed_size(self, epoch: Epoch, at: int, request: int) -> BelievedSize:
         """Baseline and delta of that context; *request* is the row of the last one whose size still holds, or -1."""
         reply = self._facts.request_message[request] if request >= 0 else -1
-        if reply < 0 or not self.sent[reply]:
-            return Believed(None, self.of_context(epoch, at))
-        return Believed(self._facts.requests[request].context, self.between(reply, at))
+        if reply < 0 or not self.is_sent[reply]:
+            return BelievedSize(None, self.count_context(epoch, at))
+        return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
-    def length(self, epoch: Epoch, at: int) -> int:
+    def message_count(self, epoch: Epoch, at: int) -> int:
         """How many messages that context has."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
-        return sum(self._counts[each.stop] - self._counts[each.start] for each in ranges if each)
+        return sum(self._message_counts[each.stop] - self._message_counts[each.start] for each in ranges if each)
 
-    def results(self, epoch: Epoch, at: int) -> int:
+    def result_count(self, epoch: Epoch, at: int) -> int:
         """How many tool results that context has, cleared ones too."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
-        return sum(self._results[each.stop] - self._results[each.start] for each in ranges if each)
+        return sum(self._result_counts[each.stop] - self._result_counts[each.start] for each in ranges if each)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
         """The last message of the model in that context, in prompt order, or -1."""
         for each in (range(epoch.start, at), *reversed(epoch.prefix.ranges)):
-            if each and self._spoke[each.stop] >= each.start:
-                return self._spoke[each.stop]
+            if each and self._last_assistant[each.stop] >= each.start:
+                return self._last_assistant[each.stop]
         return -1
 
     def _clear(self, rows: frozenset[int] | tuple[int, ...]) -> None:
         facts = self._facts
         for row in rows:
             message = facts.block_message[row]
-            if row not in self._cleared and self.sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
+            if row not in self._cleared and self.is_sent[message] and facts.kind[row] == Kind.TOOL_RESULT:
                 self._cleared.add(row)
-                freed = self._freed_by(row, STUBS["recorded"])
+                freed = self._count_freed(row, CLEARED_BODIES["recorded"])
                 self._tokens[message] -= freed
                 self._freed.add(message, freed)
 
 
-class _Sums:
+class _FenwickTree:
     """Sums over stretches of a list of numbers that change: both in the logarithm of its length (a Fenwick tree)."""
 
     def __init__(self, length: int) -> None:
@@ -121,10 +123,10 @@ class _Sums:
             self._tree[at] += amount
             at += at & -at
 
-    def between(self, first: int, end: int) -> int:
-        return 0 if self._empty else self._up_to(end) - self._up_to(first)
+    def sum_between(self, first: int, end: int) -> int:
+        return 0 if self._empty else self._sum_to(end) - self._sum_to(first)
 
-    def _up_to(self, end: int) -> int:
+    def _sum_to(self, end: int) -> int:
         total = 0
         while end:
             total += self._tree[end]

@@ -25,11 +25,11 @@ from textual.theme import Theme
 from textual.widgets import Static
 
 from context_tui.app.config import Config, ConfigError, save_theme
-from context_tui.app.signals import ending, exit_code
-from context_tui.app.state import NOTHING, Last, keep_last, read_last, state_path
+from context_tui.app.signals import exit_code_of, handle_termination
+from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.private_files import clean_up
-from context_tui.text.sanitize import visible
+from context_tui.text.private_files import remove_open_folders
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.clipboard import begin, done, give_up
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.glyphs import PLAIN_KEYS
@@ -98,7 +98,7 @@ class ContextTuiApp(App[None]):
         ascii: bool = False,
         theme: str | None = None,
         config: Config = NO_CONFIG,
-        last: Last = NOTHING,
+        last: InspectorState = EMPTY_STATE,
         demo: bool = False,
         follow: bool = False,
         swept: Swept | None = None,
@@ -127,7 +127,7 @@ class ContextTuiApp(App[None]):
             return
         what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
         info = what.info if isinstance(what, Session) else what
-        yield Static(visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
+        yield Static(make_visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
         """Paint, and only then import the rest: pydantic, the policies, all widgets. Keys work meanwhile.
@@ -210,7 +210,7 @@ class ContextTuiApp(App[None]):
             try:
                 save_theme(theme)
             except ConfigError as error:
-                self.notify(visible(str(error)), severity="warning", markup=False)
+                self.notify(make_visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy by the system's clipboard where there is one, else by the terminal (OSC 52); a notification says which.
@@ -236,7 +236,7 @@ class ContextTuiApp(App[None]):
         On a terminal that has gone Textual may wait for ever to write: then the process ends without it.
         """
         self.ended_by = signum
-        last = Timer(PATIENCE_S, _leave_at_once, [exit_code(signum)])
+        last = Timer(PATIENCE_S, _leave_at_once, [exit_code_of(signum)])
         last.daemon = True
         last.start()
         if self._running_loop is not None:  # else it leaves as soon as it runs
@@ -285,13 +285,13 @@ class ContextTuiApp(App[None]):
 
         info = self.swept.infos.get(event.name) if self.swept else None
         if info is None:
-            self.notify(f"{visible(event.name)} is not there any more", severity="warning", markup=False)
+            self.notify(f"{make_visible(event.name)} is not there any more", severity="warning", markup=False)
             return
         policy = event.setting.policy
         settings = differences(policy, event.setting.params)
         options = replace(self.options, policy=policy.name, settings=settings)
         self.push_screen(InspectorScreen(info, options, self.drafts))
-        self.notify(f"{visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
+        self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def pick(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
@@ -391,7 +391,7 @@ class ContextTuiApp(App[None]):
         below = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if isinstance(answer, SessionInfo):
             self.push_screen(InspectorScreen(answer, self._options_beside(below), self.drafts))
-            self.notify(f"Sub-agent {visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
+            self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_done(self) -> None:
         """From a sub-agent back to the call."""
@@ -439,7 +439,7 @@ class ContextTuiApp(App[None]):
 
 
 def _leave_at_once(code: int) -> None:
-    clean_up()
+    remove_open_folders()
     os._exit(code)
 
 
@@ -467,7 +467,7 @@ def run(
         Exception: whatever the program crashed with, once the terminal is itself again.
     """
     place = None if demo else state_path()
-    last = read_last(place)
+    last = read_state(place)
     app = ContextTuiApp(
         what,
         at=at,
@@ -483,12 +483,12 @@ def run(
         swept=swept,
     )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
-    with ending(app.end_by):
+    with handle_termination(app.end_by):
         app.run(mouse=mouse)
     if app.last != last:
-        keep_last(app.last, place)
+        write_state(app.last, place)
     join_threads(LEAVE)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:
         raise app._exception
-    return exit_code(app.ended_by) if app.ended_by else app.return_code or 0
+    return exit_code_of(app.ended_by) if app.ended_by else app.return_code or 0

@@ -11,7 +11,7 @@ from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from context_tui.tui.numbers import sign
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location
@@ -32,7 +32,7 @@ def applied(plan: Plan, after: Session, cursor: Location) -> tuple[Applied, Loca
     if cursor.message in place:
         index = place[cursor.message]
         return told, Location(index, _rows(plan, after, cursor.message, index).get(cursor.block, min(cursor.block, -1)))
-    position = measured(plan.context).position_of.get(cursor.message, -1)
+    position = index_context(plan.context).position_of.get(cursor.message, -1)
     if plan.action_at(position) == "summarise" and plan.summary in left:
         return told, Location(left.index(plan.summary))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
@@ -44,7 +44,7 @@ def _rows(plan: Plan, after: Session, message: int, index: int) -> dict[int, int
     left, new = [], after.facts.blocks_of(index)
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)
-        body = change.body if change else plan.context.replaced.get(row)
+        body = change.body if change else plan.context.replacements.get(row)
         if body is None or not body.removed:
             left.append(row)
     return dict(zip(left, new, strict=True))

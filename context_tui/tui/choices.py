@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from context_tui.app.state import Last
+from context_tui.app.state import InspectorState
 from context_tui.errors import PlanError
 from context_tui.policies.parameters import assignments, differences, pairs, params_for
 from context_tui.policies.registry import DEFAULT, POLICIES
@@ -14,7 +14,7 @@ from context_tui.tui.view import View
 Settings = Mapping[str, Mapping[str, Any]]
 
 
-def chosen_last(last: Last) -> tuple[str, Settings]:
+def chosen_last(last: InspectorState) -> tuple[str, Settings]:
     """The policy and the settings by policy; without what is not known or not valid any more."""
     found: dict[str, Mapping[str, Any]] = {}
     for name, texts in last.settings.items():
@@ -26,12 +26,12 @@ def chosen_last(last: Last) -> tuple[str, Settings]:
     return (last.policy if last.policy in POLICIES else DEFAULT), found
 
 
-def to_keep(view: View, *, breakdown: bool) -> Last:
+def to_keep(view: View, *, breakdown: bool) -> InspectorState:
     """What is kept of a view: what is about one session only, as marks made by hand, is not."""
     settings = {
         name: tuple(assignments(values)) for name, values in view.params.items() if values and not POLICIES[name].marked
     }
-    return Last(view.policy, settings, breakdown)
+    return InspectorState(view.policy, settings, breakdown)
 
 
 def told(settings: Settings) -> str:

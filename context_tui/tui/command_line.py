@@ -22,8 +22,8 @@ def command_line(view: View) -> str:
     parts = ["context-tui", "plan", _session(view), *_policy(view)]
     if view.at is not None:
         parts += ["--at", str(view.point)]
-    if view.session.window_given:
-        parts += ["--window", str(view.session.window_given)]
+    if view.session.window_override:
+        parts += ["--window", str(view.session.window_override)]
     if _waits(view):
         parts.append("--ignore-trigger")
     if view.plan and view.plan.steps and len(view.plan.steps) < len(POLICIES[view.policy].runs(view.model)):
@@ -37,8 +37,8 @@ def replay_line(views: Sequence[View], how: Settings) -> str:
     for view in views:
         parts += _policy(view)
     parts += _made(how)
-    if views[0].session.window_given:
-        parts += ["--window", str(views[0].session.window_given)]
+    if views[0].session.window_override:
+        parts += ["--window", str(views[0].session.window_override)]
     return shlex.join(parts)
 
 
@@ -56,8 +56,8 @@ def sweep_line(
     if by != "tokens":
         parts += ["--by", by]
     parts += _made(how)
-    if session.window_given:
-        parts += ["--window", str(session.window_given)]
+    if session.window_override:
+        parts += ["--window", str(session.window_override)]
     return shlex.join(parts)
 
 

@@ -12,7 +12,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import context_at
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import Ruler, Sizes
+from context_tui.tokens.rulers import TokenMeasure, TokenTable
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import RuntimeSizes
@@ -36,7 +36,7 @@ class Fires:
 class Sized(NamedTuple):
     """What a session measures by a ruler, and the rows of the timeline with these tokens."""
 
-    sizes: Sizes
+    sizes: TokenTable
     rows: Rows
 
 
@@ -53,7 +53,7 @@ class Computed:
 
     def sized(self, view: View) -> Sized | None:
         """What a view's session measures by its ruler; None by ``bytes/4`` too, which needs no table."""
-        if view.ruler is Ruler.OWN:
+        if view.ruler is TokenMeasure.OWN:
             return None
         key = _ruler_key(view)
         return next((sized for known, sized in self._sized if known == key), None)

@@ -37,7 +37,7 @@ def context_events_in(session: Session) -> list[ContextEvent]:
 def is_compaction(event: ContextEvent) -> bool:
     """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
     what = event.what
-    return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.results))
+    return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
 
 
 def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
@@ -51,9 +51,9 @@ def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     how = f" ({line(what.trigger)})" if what.trigger else ""
     if what.kind == "full":
         size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
-        missing = f"; {plural(what.missing, 'kept record')} not in the file" if what.missing else ""
+        missing = f"; {plural(what.missing_messages, 'kept record')} not in the file" if what.missing_messages else ""
         return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
-    words = f"{plural(len(what.cleared), 'result')} cleared"
+    words = f"{plural(len(what.cleared_blocks), 'result')} cleared"
     fall = _fall(facts, what)
     size = f": recorded context fell by {fall:,}" if fall else ""
     return (f"{words} by the runtime{how}{size}", f"{words}{how}{f': recorded −{fall:,}' if fall else ''}")
@@ -63,11 +63,11 @@ def _explained(drop: Drop) -> tuple[str, str]:
     """What explains a drop, and the same in fewer words; both say that it is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
-    if not drop.results:
+    if not drop.cleared_blocks:
         return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
     return (
-        f"{drop.explained_by} (inferred, {plural(len(drop.results), 'result')})",
-        f"{plural(len(drop.results), 'result')} cleared (inferred)",
+        f"{drop.explained_by} (inferred, {plural(len(drop.cleared_blocks), 'result')})",
+        f"{plural(len(drop.cleared_blocks), 'result')} cleared (inferred)",
     )
 
 
@@ -94,8 +94,8 @@ def before(event: ContextEvent) -> str:
 def about(facts: Facts, event: ContextEvent) -> Iterator[str]:
     """What the detail of a message says about an event above it."""
     yield labels(facts, event)[0]
-    if isinstance(event.what, Drop) and event.what.results:
-        owners = [facts.block_message[row] for row in event.what.results]
+    if isinstance(event.what, Drop) and event.what.cleared_blocks:
+        owners = [facts.block_message[row] for row in event.what.cleared_blocks]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         yield f"the results that went (inferred): in {where}, marked with a dot"

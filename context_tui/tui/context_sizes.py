@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from context_tui.text.numbers import percent
-from context_tui.tokens.breakdown import Breakdown, breakdown
-from context_tui.tokens.fit import Fit, Suggested, fit_at, suggested
-from context_tui.tokens.recorded import prompt_not_in_file
-from context_tui.tokens.rulers import Sizes
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.breakdown import Breakdown, compute_breakdown
+from context_tui.tokens.fit import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
+from context_tui.tokens.recorded import compute_prompt_not_in_file
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.view import View
 
 
@@ -21,40 +21,40 @@ class ContextSizes:
     """
 
     parts: Breakdown
-    suggested: Suggested | None = None
-    fit: Fit | None = None
-    sizes: Sizes | None = None
+    suggested: SuggestedSizes | None = None
+    fit: EstimateCheck | None = None
+    sizes: TokenTable | None = None
 
 
 def context_sizes_of(
-    view: View, checkpoint: Callable[[], object] = lambda: None, sizes: Sizes | None = None
+    view: View, checkpoint: Callable[[], object] = lambda: None, sizes: TokenTable | None = None
 ) -> ContextSizes:
     """The sizes of a view's context, by another ruler where one is given; *checkpoint* is called meanwhile, and may
     raise to stop.
     """
     session, context = view.session, view.context
     if sizes is not None:
-        return ContextSizes(breakdown(context, sizes.hidden_at(context), checkpoint, sizes), sizes=sizes)
-    parts = breakdown(context, prompt_not_in_file(context), checkpoint)
+        return ContextSizes(compute_breakdown(context, sizes.not_in_file_at(context), checkpoint, sizes), sizes=sizes)
+    parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
-    fit = fit_at(session, context)
+    fit = check_estimate(session, context)
     checkpoint()
-    return ContextSizes(parts, suggested(session, context), fit)
+    return ContextSizes(parts, suggest_sizes(session, context), fit)
 
 
-def off_text(fit: Fit) -> str:
+def off_text(fit: EstimateCheck) -> str:
     """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
-    if not fit.far:
+    if not fit.is_far_off:
         return ""
-    return f"{percent(abs(fit.off))} {'below' if fit.off < 0 else 'above'} the {fit.recorded:,} recorded"
+    return f"{format_percent(abs(fit.relative_error))} {'below' if fit.relative_error < 0 else 'above'} the {fit.recorded:,} recorded"
 
 
-def fit_text(fit: Fit | None, width: int) -> str:
+def fit_text(fit: EstimateCheck | None, width: int) -> str:
     """How far the estimate is off and what it comes from, with as many causes as fit in *width* cells."""
     off = off_text(fit) if fit else ""
     if fit is None or not off:
         return ""
-    causes = fit.reasons()
+    causes = fit.format_causes()
     for count in range(len(causes), 0, -1):
         words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
         if len(words) <= width:

@@ -14,8 +14,8 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import DEFAULT
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.numbers import percent
-from context_tui.tokens.rulers import Ruler, Sizes
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.rulers import TokenMeasure, TokenTable
 from context_tui.tui.applied import applied
 from context_tui.tui.choices import chosen_last
 from context_tui.tui.command_line import command_line
@@ -107,7 +107,7 @@ class Controller:
     # Rulers
 
     @property
-    def sizes(self) -> Sizes | None:
+    def sizes(self) -> TokenTable | None:
         """What the session measures by the view's ruler; None by ``bytes/4``, and until it is known."""
         sized = self.computed.sized(self.view)
         return sized.sizes if sized else None
@@ -121,7 +121,7 @@ class Controller:
     def next_ruler(self) -> None:
         """Measure by the next ruler: the policies' own, calibrated, exact."""
         self._check_read()
-        rulers = list(Ruler)
+        rulers = list(TokenMeasure)
         self.change(self.view.with_ruler(rulers[(rulers.index(self.view.ruler) + 1) % len(rulers)]))
 
     def measured(self, refused: str = "") -> str:
@@ -130,8 +130,8 @@ class Controller:
         Returns:
             What to say.
         """
-        self.change(self.view.with_ruler(Ruler.OWN) if refused else self.view)
-        return refused or (f"Ruler: {self.sizes.words}" if self.sizes else "")
+        self.change(self.view.with_ruler(TokenMeasure.OWN) if refused else self.view)
+        return refused or (f"Ruler: {self.sizes.description}" if self.sizes else "")
 
     # Reading
 
@@ -518,7 +518,7 @@ class Controller:
         self._check_read()
         if self.progress < 1:
             remedy = "press u to undo what was applied, then r" if self.view.session.origin else "press r"
-            raise Refused(f"Only {percent(self.progress)} has been read; {remedy} to read on", warn=True)
+            raise Refused(f"Only {format_percent(self.progress)} has been read; {remedy} to read on", warn=True)
         return self.view.session
 
     def exported(self) -> None:

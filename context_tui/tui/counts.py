@@ -9,7 +9,7 @@ from typing import NamedTuple
 from context_tui.session.context import Context
 from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from context_tui.tui.text import plural
 from context_tui.tui.turns import spans_of
 
@@ -44,7 +44,7 @@ def turn_starts(session: Session) -> list[int]:
 
 def counts_of(context: Context, starts: Sequence[int]) -> Counts:
     """The counts of a context of a session whose turns begin at *starts*."""
-    begun = {context.order[position] for position in measured(context).turn_starts}
+    begun = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, each.start) for each in spans_of(context).ranges)
     parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in begun)
     return Counts(len(context), len(begun), tuple(parts))

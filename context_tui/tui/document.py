@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
-from context_tui.session.bodies import text_in
+from context_tui.session.bodies import get_text
 from context_tui.session.facts import BlockFlag, Facts, Kind
 from context_tui.session.session import Session
 from context_tui.text.sanitize import sanitize
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui import highlights
 from context_tui.tui.diffs import DiffLine, diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.finding import find
@@ -81,7 +81,7 @@ class Subject:
     belief: str = ""
     events: tuple[str, ...] = ()  # what happened to the context right here
     extent: Extent = START
-    sizes: Sizes | None = None  # the ruler; bytes / 4 without one
+    sizes: TokenTable | None = None  # the ruler; bytes / 4 without one
 
     @property
     def rows(self) -> list[int]:
@@ -177,8 +177,8 @@ def _after(subject: Subject, row: int, change: Change) -> Iterator[Part]:
     """What a changed block becomes."""
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
-        body = change.render(text_in(subject.blocks[subject.rows.index(row)]))
-    tokens = subject.sizes.of_body(row, change.body) if subject.sizes else change.body.tokens
+        body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
+    tokens = subject.sizes.count_body(row, change.body) if subject.sizes else change.body.tokens
     what = "nothing" if change.body.removed else f"{unit_of(subject.sizes)} {tokens:,} tokens"
     of = "" if subject.location.block >= 0 else f" of its {PARTS[Kind(subject.session.facts.kind[row])]}"
     yield Part(f"after{of}, {what}", "heading")
@@ -228,7 +228,7 @@ def _block(subject: Subject, row: int, block: Block, rendering: Rendering) -> It
 
 def _language(facts: Facts, row: int) -> str:
     """The language of the file that a result was read from."""
-    use = facts.use_of(row)
+    use = facts.tool_use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return language_of(facts.paths[path]) if path >= 0 else ""
 

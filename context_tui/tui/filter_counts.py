@@ -91,7 +91,7 @@ def possible_verdicts(marker: Marker, messages: int) -> list[str]:
         found |= {"protected"} | {PAST[action] for action in _actions(marker, plan)}
         found |= {"summarised"} if plan.dropped and plan.summarised else set()
         found |= {"dropped"} if plan.dropped != plan.summarised else set()
-        found |= {"gone"} if context.replaced else set()
+        found |= {"gone"} if context.replacements else set()
     found |= {"before"} if len(context.order) < context.at else set()
     found |= {"after"} if context.at < messages else set()
     return [word for word in (*LEGEND, "kept") if word in found]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from context_tui.session.facts import BlockFlag, Facts, Kind
-from context_tui.tokens.breakdown import category_of
+from context_tui.tokens.breakdown import categorize_block
 from context_tui.tui.marks import LEGEND
 
 KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
@@ -100,14 +100,14 @@ def traits_of(facts: Facts, message: int, block: int, path: str = "") -> tuple[i
         path: leave out the tools that do not read this file.
     """
     if block >= 0:
-        kinds = _BITS[category_of(facts, message, block)]
+        kinds = _BITS[categorize_block(facts, message, block)]
         if facts.block_flags[block] & BlockFlag.ERROR and facts.kind[block] == Kind.TOOL_RESULT:
             kinds |= _BITS["error"]
         return kinds, (facts.tool[block],) if facts.call[block] >= 0 and _reads(facts, block, path) else ()
     kinds, tools, kind = 0, list[int](), facts.kind
     for each in facts.blocks_of(message):
         if kind[each] != Kind.TOOL_RESULT:
-            kinds |= _BITS[category_of(facts, message, each)]
+            kinds |= _BITS[categorize_block(facts, message, each)]
             if kind[each] == Kind.TOOL_USE and facts.call[each] >= 0 and _reads(facts, each, path):
                 tools.append(facts.tool[each])
     return kinds, tuple(tools)
@@ -117,5 +117,5 @@ def _reads(facts: Facts, block: int, path: str) -> bool:
     """Whether a call, or that of a result, reads a file; without a path, anyway."""
     if not path:
         return True
-    use = facts.use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
+    use = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
     return use >= 0 and facts.path[use] >= 0 and facts.paths[facts.path[use]] == path

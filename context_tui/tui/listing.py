@@ -93,6 +93,6 @@ def _matches(rows: Rows, marker: Marker, wanted: Filter, tool: int, row: int) ->
 def shown_tokens(rows: Rows, marker: Marker, row: int) -> int:
     """Tokens of a row as it stands in the context; outside of it, as it was recorded."""
     block, context = rows.block[row], marker.context
-    if block >= 0 and block in context.replaced and marker.position(rows.message[row]) >= 0:
-        return rows.sizes.block(context, block) if rows.sizes else context.replaced[block].tokens
+    if block >= 0 and block in context.replacements and marker.position(rows.message[row]) >= 0:
+        return rows.sizes.block_tokens(context, block) if rows.sizes else context.replacements[block].tokens
     return rows.tokens[row]

@@ -10,8 +10,8 @@ from context_tui.compaction.verdicts import PROTECTED, Code
 from context_tui.session.context import Context
 from context_tui.session.epochs import epoch_at
 from context_tui.session.facts import Kind, MessageFlag
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import TokenTable
 
 
 class Mark(NamedTuple):
@@ -82,7 +82,11 @@ class Marker:
     """
 
     def __init__(
-        self, context: Context, plan: Plan | None, done: Mapping[int, str] | None = None, sizes: Sizes | None = None
+        self,
+        context: Context,
+        plan: Plan | None,
+        done: Mapping[int, str] | None = None,
+        sizes: TokenTable | None = None,
     ) -> None:
         self.context, self.plan, self.done, self.sizes = context, plan, done or {}, sizes
         order = context.order
@@ -93,7 +97,7 @@ class Marker:
         """Position of a message in the context, or -1."""
         if self._range is not None:
             return message - self._range.start if message in self._range else -1
-        return measured(self.context).position_of.get(message, -1)
+        return index_context(self.context).position_of.get(message, -1)
 
     def mark(self, message: int, block: int = -1) -> Mark:
         """The mark of a message with all but its results, or of its tool result in this row of facts."""
@@ -112,7 +116,7 @@ class Marker:
                 words = self._became(changed) or part.words
                 return Mark(GLYPHS.get(part.verdict, "?"), part.verdict, f"its {what}, {words}")
         if word == "kept":
-            if block in self.context.replaced:
+            if block in self.context.replacements:
                 word = "gone"
             elif verdict.code in PROTECTED:
                 word = "protected"
@@ -124,8 +128,8 @@ class Marker:
         change = self.plan.changes.get(row) if self.sizes and self.plan and row >= 0 else None
         if change is None or self.sizes is None:
             return ""
-        became = "nothing" if change.body.removed else f"{self.sizes.of_body(row, change.body):,}"
-        return f"{self.sizes.block(self.context, row):,} tokens become {became} ({self.sizes.name})"
+        became = "nothing" if change.body.removed else f"{self.sizes.count_body(row, change.body):,}"
+        return f"{self.sizes.block_tokens(self.context, row):,} tokens become {became} ({self.sizes.name})"
 
     def _mark_done(self, message: int, block: int) -> Mark:
         facts = self.context.facts

@@ -22,7 +22,7 @@ class Seen(NamedTuple):
         """All that there is."""
         facts = session.facts
         announced = ((each.kind, each.message) for each in facts.compactions)
-        silent = (("silent", drop.message) for drop in session.drops if drop.results)
+        silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
         return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from context_tui.compaction.next_request import Known, NextRequest
-from context_tui.tokens.rulers import Ruler, Sizes
+from context_tui.tokens.rulers import TokenMeasure, TokenTable
 
 
-def unit_of(sizes: Sizes | None) -> str:
+def unit_of(sizes: TokenTable | None) -> str:
     """What stands before tokens: ``est.`` for estimates by ``bytes/4``, else what the ruler is called in short."""
-    return sizes.unit if sizes else "est."
+    return sizes.label if sizes else "est."
 
 
-def column_of(sizes: Sizes | None) -> str:
+def column_of(sizes: TokenTable | None) -> str:
     """What a column of tokens is called."""
-    return sizes.name if sizes and sizes.ruler is Ruler.EXACT else f"{unit_of(sizes)} tokens"
+    return sizes.name if sizes and sizes.measure is TokenMeasure.EXACT else f"{unit_of(sizes)} tokens"
 
 
 def sign(request: NextRequest) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.app.state import NOTHING, Last
+from context_tui.app.state import EMPTY_STATE, InspectorState
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,4 @@ class Options:
     demo: bool = False
     follow: bool = False
     keys: Collection[str] = ()
-    last: Last = NOTHING
+    last: InspectorState = EMPTY_STATE

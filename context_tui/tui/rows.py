@@ -13,7 +13,7 @@ from operator import sub
 from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.context_events import ContextEvent, context_events_in
 
 WHOLE, HEAD = -1, -2
@@ -40,7 +40,7 @@ class Rows:
         self.events: list[ContextEvent] = []
         self.sums = array("q", (0,))
         """Tokens of all rows before each one, and of all at the end."""
-        self.sizes: Sizes | None = None
+        self.sizes: TokenTable | None = None
         """The ruler that tokens are by; None for ``bytes/4``."""
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Rows:
         other.sizes = self.sizes
         return other
 
-    def by(self, sizes: Sizes, checkpoint: Callable[[], object] = lambda: None) -> Rows:
+    def by(self, sizes: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> Rows:
         """The same rows with their tokens by another ruler; *checkpoint* is called at every row, and may raise."""
         other = self.copy()
         other.sizes = sizes

@@ -11,7 +11,7 @@ from typing import Any
 
 from context_tui.session.facts import Facts, Kind
 from context_tui.session.session import Session
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tui.finding import find
 from context_tui.tui.rows import Rows
 from context_tui.tui.text import plural, result_text
@@ -89,7 +89,7 @@ class Search:
             count = f"{listed.index(here) + 1:,} of {count}"
         if hidden := len(self.locations) - len(listed):
             count = f"{count}, {hidden:,} not shown"
-        return count if self.ended else f"{count}, {percent(self.progress)} searched"
+        return count if self.ended else f"{count}, {format_percent(self.progress)} searched"
 
 
 def searchable(block: dict[str, Any]) -> str:

@@ -8,10 +8,10 @@ from pathlib import PurePath
 from context_tui.policies.registry import POLICIES
 from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
-from context_tui.text.numbers import percent
-from context_tui.text.sanitize import visible
-from context_tui.tokens.fit import Fit
-from context_tui.tokens.measured import measured
+from context_tui.text.numbers import format_percent
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.fit import EstimateCheck
+from context_tui.tokens.measured import index_context
 from context_tui.tui.context_sizes import fit_text
 from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
@@ -54,7 +54,7 @@ def fitted(text: str, room: int) -> str:
 
 def reading(session: Session, progress: float) -> str:
     """While a session is read."""
-    return f"Reading: {percent(progress)}, {plural(len(session), 'message')}   esc stops"
+    return f"Reading: {format_percent(progress)}, {plural(len(session), 'message')}   esc stops"
 
 
 def unreadable(session: Session) -> str:
@@ -73,7 +73,7 @@ def branches(session: Session, width: int) -> str:
     messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
     what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
     where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
-    named = f"{visible(PurePath(session.info.path).name)}#{left[0].id}"
+    named = f"{make_visible(PurePath(session.info.path).name)}#{left[0].id}"
     opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
     words = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}")
     return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
@@ -82,7 +82,7 @@ def branches(session: Session, width: int) -> str:
 def notice(
     view: View,
     points: Sequence[Jump],
-    fit: Fit | None = None,
+    fit: EstimateCheck | None = None,
     width: int = 200,
     progress: float = 1.0,
     lines: int = 1,
@@ -97,7 +97,7 @@ def notice(
     return fitted(_notice(view, points, fit, width, progress), lines * width - (lines - 1) * WRAPPED)
 
 
-def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, progress: float) -> str:
+def _notice(view: View, points: Sequence[Jump], fit: EstimateCheck | None, width: int, progress: float) -> str:
     session, context = view.session, view.context
     if not len(session):
         return "No messages in this session"
@@ -113,22 +113,24 @@ def _notice(view: View, points: Sequence[Jump], fit: Fit | None, width: int, pro
     if session.origin:
         return f"A copy with {session.origin} applied   {_next(progress)}"
     if progress < 1:
-        return f"{percent(progress)} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
+        return f"{format_percent(progress)} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:
-        return visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
+        return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
     if off := fit_text(fit, width):
         return off
     if left := branches(session, width):
         return left
     if view.plan and not view.plan.changed and (hint := POLICIES[view.policy].hint(context)):
         return hint
-    if not len(measured(context).results.block):
+    if not len(index_context(context).results.block):
         return "No tool results in this context: a microcompaction has nothing to clear"
     return ""
 
 
 def _next(progress: float) -> str:
     """What to do with a copy: of a session that was not read to its end there is no export."""
-    return "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {percent(progress)} of the session"
+    return (
+        "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"
+    )

@@ -196,7 +196,7 @@ class Reader:
     def _of_result(self, row: int) -> str:
         """The call that a result answers; without one, how the result begins."""
         facts = self.session.facts
-        use = facts.use_of(row)
+        use = facts.tool_use_of(row)
         if use >= 0:
             call = facts.block_message[use]
             return facts.tool_name(row) and line(facts.tool_name(row)) if self.huge(call) else self.call(use)

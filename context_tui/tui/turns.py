@@ -14,13 +14,13 @@ from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
-from context_tui.session.context import Context, once
+from context_tui.session.context import Context, memoize
 from context_tui.session.facts import Kind
 from context_tui.session.spans import Spans
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.marks import Marker
 from context_tui.tui.numbers import unit_of
 from context_tui.tui.rows import Rows
@@ -86,7 +86,7 @@ class Turn:
         """All of it in words."""
         first, last = self.messages[0], self.messages[-1]
         which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        where = "not in this context" if self.share is None else f"{percent(self.share)} of the context"
+        where = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
         return ", ".join(
             [f"{self.name}: {which}", f"{self.unit} {plural(self.tokens, 'token')}", where, *map(str, self.fates)]
         )
@@ -105,7 +105,10 @@ class Turns:
         if self._marker is None:
             return 0
         context, sizes = self._marker.context, self._rows.sizes
-        return max(size_now(context, sizes).tokens, sizes.sums_in(context)[-1] if sizes else measured(context).total)
+        return max(
+            size_now(context, sizes).tokens,
+            sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total,
+        )
 
     def turn(self, turn: int) -> Turn:
         """The turn at this place in ``Rows.heads``."""
@@ -125,7 +128,7 @@ class Turns:
             outside = "after" if messages.start >= context.at else "before"
             return Turn(number, messages, tokens, outside=outside, unit=unit_of(rows.sizes))
         sizes = rows.sizes
-        sums = sizes.sums_in(context) if sizes else measured(context).prefix
+        sums = sizes.prefix_sums_in(context) if sizes else index_context(context).prefix
         inside = sum(sums[each.stop] - sums[each.start] for each in positions)
         tokens -= _less(context, messages, sizes)
         share = inside / self._request if self._request else 0.0
@@ -151,7 +154,7 @@ class Turns:
                 yield Fate(PAST[action], VERBS[action], count, of, "message")
         if not plan.changes:
             return
-        results, rows = measured(plan.context).results, list[int]()
+        results, rows = index_context(plan.context).results, list[int]()
         for position in (each for every in positions for each in left_of(every, gone)):
             first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
             rows += results.block[first:stop]
@@ -201,10 +204,10 @@ def left_of(of: range, gone: Sequence[range]) -> Iterator[range]:
     yield range(start, of.stop)
 
 
-@once
+@memoize
 def spans_of(context: Context) -> Spans:
     """The messages of a context as ranges."""
-    return Spans(context.order) if isinstance(context.order, range) else Spans.of(context.order)
+    return Spans(context.order) if isinstance(context.order, range) else Spans.from_numbers(context.order)
 
 
 def _positions(context: Context, messages: range) -> list[range]:
@@ -218,14 +221,14 @@ def _positions(context: Context, messages: range) -> list[range]:
     return found
 
 
-def _replaced(context: Context, sizes: Sizes | None) -> tuple[list[int], list[int]]:
+def _replaced(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
     """The messages with results that were cleared before, and how many tokens less that are, summed up to each."""
     key = _replaced, sizes
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()
-        for row, body in context.replaced.items():
+        for row, body in context.replacements.items():
             if facts.kind[row] == Kind.TOOL_RESULT:
-                less = sizes.blocks[row] - sizes.of_body(row, body) if sizes else bytes4(facts, row) - body.tokens
+                less = sizes.blocks[row] - sizes.count_body(row, body) if sizes else bytes4(facts, row) - body.tokens
                 tokens[facts.block_message[row]] += less
         messages = sorted(tokens)
         context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
@@ -233,7 +236,7 @@ def _replaced(context: Context, sizes: Sizes | None) -> tuple[list[int], list[in
     return found
 
 
-def _less(context: Context, messages: range, sizes: Sizes | None) -> int:
+def _less(context: Context, messages: range, sizes: TokenTable | None) -> int:
     """By how many tokens some messages are less in a context than they were recorded."""
     changed, sums = _replaced(context, sizes)
     return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]

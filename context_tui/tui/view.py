@@ -22,7 +22,7 @@ from context_tui.session.context import Context
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
 from context_tui.session.window import Window
-from context_tui.tokens.rulers import Ruler
+from context_tui.tokens.rulers import TokenMeasure
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.folds import NONE, Folds
 
@@ -67,7 +67,7 @@ class View:
     redo: tuple[View, ...] = ()
     applied: Applied | None = None
     exported: bool = False
-    ruler: Ruler = Ruler.OWN
+    ruler: TokenMeasure = TokenMeasure.OWN
 
     @property
     def point(self) -> int:
@@ -151,10 +151,10 @@ class View:
         """The result of a call, or the call of a result; None for what is neither."""
         facts = self.session.facts
         if location.block >= 0:
-            use = facts.use_of(location.block)
+            use = facts.tool_use_of(location.block)
             return Location(facts.block_message[use]) if use >= 0 else None
         for block in facts.blocks_of(location.message):
-            if facts.kind[block] == Kind.TOOL_USE and (result := facts.result_of(block)) >= 0:
+            if facts.kind[block] == Kind.TOOL_USE and (result := facts.tool_result_of(block)) >= 0:
                 return Location(facts.block_message[result], result)
         return None
 
@@ -181,8 +181,8 @@ class View:
 
     def with_session(self, session: Session) -> View:
         """The same of what has been read of the session by now; a window that the user gave stays."""
-        given = self.session.window_given
-        return replace(self, session=session if session.window_given == given else session.with_window(given))
+        given = self.session.window_override
+        return replace(self, session=session if session.window_override == given else session.with_window(given))
 
     def with_window(self, tokens: int | None) -> View:
         """The same with the context window given by the user."""
@@ -204,7 +204,7 @@ class View:
             ruler=self.ruler,
         )
 
-    def with_ruler(self, ruler: Ruler) -> View:
+    def with_ruler(self, ruler: TokenMeasure) -> View:
         """The same with sizes by another ruler."""
         return replace(self, ruler=ruler)
 

@@ -15,12 +15,12 @@ from typing import Any
 from textual.message import Message
 from textual.screen import Screen
 
-from context_tui.errors import RulerError
+from context_tui.errors import MeasureError
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.session import Session
-from context_tui.tokens.exact import exact
-from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes
+from context_tui.tokens.exact import measure_exactly
+from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.computed import Computed, Fires, Sized, first_change
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.loading import Failed, Loading, Read
@@ -100,8 +100,8 @@ class BlocksRead(Message):
     location: Location
 
 
-def _calibrated(session: Session, checkpoint: Callable[[], object]) -> Sizes:
-    return calibrated_sizes(session.facts, checkpoint)
+def _calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
+    return build_calibrated_table(session.facts, checkpoint)
 
 
 class InspectorWorkers:
@@ -175,16 +175,16 @@ class InspectorWorkers:
         if self._computed.sizes(view) is not None or self._sizing == wanted:
             return
         sized, copy = self._computed.sized(view), None
-        if view.ruler is not Ruler.OWN and sized is None:
+        if view.ruler is not TokenMeasure.OWN and sized is None:
             copy = rows.copy()  # they may grow meanwhile
 
         def work(job: Job) -> None:
             nonlocal sized
             if copy is not None:
                 try:
-                    measured = exact if view.ruler is Ruler.EXACT else _calibrated
+                    measured = measure_exactly if view.ruler is TokenMeasure.EXACT else _calibrated
                     found = measured(view.session, job.checkpoint)
-                except RulerError as error:
+                except MeasureError as error:
                     self._screen.post_message(RulerKnown(view, str(error)))
                     return
                 sized = Sized(found, copy.by(found, job.checkpoint))

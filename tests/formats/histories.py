@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from context_tui.formats.base import Format, Scanner, scan
 from context_tui.session.facts import Facts
-from context_tui.session.losses import losses_in
+from context_tui.session.losses import format_losses
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import estimate
@@ -68,7 +68,7 @@ def written(form: Format, messages: list[dict[str, Any]], path: Path) -> tuple[S
     ]
     refused = Counter(reason for reasons in why for reason in reasons if reason)
     losses = form.write(from_messages(held), path)
-    return opened(form, path), [*losses_in(refused), *losses.words]
+    return opened(form, path), [*format_losses(refused), *losses.lines]
 
 
 def opened(form: Format, path: Path, session_id: str | None = None) -> Session:

@@ -206,7 +206,7 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     session = open_session(written(tmp_path / "a.jsonl", OWN))
     losses = AgentSdkFormat().write(session, tmp_path / "b.jsonl")
     again = open_session(tmp_path / "b.jsonl")
-    assert again.info.format == "agent-sdk" and losses.words == []
+    assert again.info.format == "agent-sdk" and losses.lines == []
     assert again.to_messages() == session.to_messages()
     assert again.facts.requests == [Usage(5, 11, 13, 0, 7)]
     assert again.facts.model == "claude-x"

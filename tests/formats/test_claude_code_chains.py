@@ -13,7 +13,7 @@ from context_tui.session.context import context_at
 from context_tui.session.facts import RecordKind
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
-from context_tui.tokens.recorded import not_in_file, recorded_usage
+from context_tui.tokens.recorded import compute_not_in_file, find_last_usage
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
 
@@ -228,15 +228,15 @@ def test_a_compaction_begins_an_epoch(tmp_path: Path) -> None:
 
 
 def test_what_is_attached_after_a_compaction_is_not_the_summary(tmp_path: Path) -> None:
-    from context_tui.tokens.breakdown import breakdown
+    from context_tui.tokens.breakdown import compute_breakdown
 
-    categories = breakdown(compacted().open(tmp_path).context_at()).by_category
+    categories = compute_breakdown(compacted().open(tmp_path).context_at()).by_category
     assert (categories["summary"], categories["injected"]) == (len(SUMMARY) // 4, len("attached again") // 4)
 
 
 def test_recorded_sizes_are_never_from_before_a_compaction(tmp_path: Path) -> None:
     session = compacted().open(tmp_path)
-    found = [recorded_usage(session.context_at(point)) for point in range(len(session) + 1)]
+    found = [find_last_usage(session.context_at(point)) for point in range(len(session) + 1)]
     assert [use and use.context for use in found] == [None, None, 5_000, None, None, 800]
 
 
@@ -256,7 +256,7 @@ def test_a_preserved_tail_comes_after_the_summary(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     assert list(session.context_at().order) == [2, 1, 3, 4]
     assert words(session) == [SUMMARY, "kept reply", "two", "reply two"]
-    assert recorded_usage(session.context_at(4)) is None, "usage of preserved messages is of the old context"
+    assert find_last_usage(session.context_at(4)) is None, "usage of preserved messages is of the old context"
     assert session.facts.compactions[0].trigger == "manual"
 
 
@@ -328,7 +328,7 @@ def test_a_file_that_begins_with_a_boundary(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     assert words(session) == [SUMMARY, "two", "reply"] and session.facts.problems == []
     assert [compaction.message for compaction in session.facts.compactions] == [0]
-    assert not_in_file(session.context_at()) == 20_000 - (ct.tokens.estimate(session.context_at(2)) or 0)
+    assert compute_not_in_file(session.context_at()) == 20_000 - (ct.tokens.estimate(session.context_at(2)) or 0)
 
 
 def test_a_boundary_without_a_summary(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_microcompact_clears_the_named_results(tmp_path: Path) -> None:
     assert (compaction.message, compaction.kind, compaction.pre_tokens) == (3, "micro", 120)
     assert [block["content"] for block in session.to_messages()[2]["content"]] == [KODA_STUB, "y" * 400]
     assert session.message(2)["content"][0]["content"] == "x" * 400, "the file still has it"
-    assert not context_at(session.facts, 2).replaced
+    assert not context_at(session.facts, 2).replacements
     whole, cleared = ct.tokens.estimate(session), ct.tokens.estimate(session.context_at())
     assert whole is not None and cleared == whole - 100 + len(KODA_STUB) // 4
 

@@ -11,7 +11,7 @@ from context_tui.cli.inspect import report_of
 from context_tui.export.files import export
 from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
-from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.breakdown import compute_breakdown
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
 # -- where contexts begin
@@ -171,7 +171,7 @@ def test_sizes_that_the_model_may_have_besides_are_said(tmp_path: Path) -> None:
     made.assistant(text("x"), use=usage(9), model="claude-opus-4-6")
     made.assistant(text("x"), use=usage(9), model="claude-3-5-haiku")
     session = made.open(tmp_path)
-    assert session.window_at(1).others == (1_000_000,) and session.window_at(2).others == ()
+    assert session.window_at(1).alternatives == (1_000_000,) and session.window_at(2).alternatives == ()
     assert report_of(session, 1)["session"]["context_window_others"] == [1_000_000]
 
 
@@ -405,7 +405,7 @@ def test_results_are_of_the_call_before_them_where_ids_come_again(tmp_path: Path
         made.assistant(call("call_1", name))
         made.results(result("call_1", "x" * size))
     session = made.open(tmp_path)
-    parts = breakdown(session.context_at())
+    parts = compute_breakdown(session.context_at())
     assert [(share.tool, share.calls, share.result_tokens) for share in parts.by_tool] == [
         ("Read", 1, 1_000),
         ("Bash", 1, 100),
@@ -443,7 +443,7 @@ def reads(*parts: tuple[int, int]) -> Recording:
     ],
 )
 def test_only_lines_that_were_read_again_are_wasted(tmp_path: Path, parts: list[tuple[int, int]], lines: int) -> None:
-    [found] = breakdown(reads(*parts).open(tmp_path).context_at()).duplicate_reads
+    [found] = compute_breakdown(reads(*parts).open(tmp_path).context_at()).duplicate_reads
     assert found.count == len(parts) and found.wasted == pytest.approx(lines * LINE_TOKENS, abs=2)
 
 
@@ -454,7 +454,7 @@ def test_the_lines_that_a_whole_read_got_are_those_of_its_display(tmp_path: Path
         made.assistant(call(f"t{number}", "Read", file_path="/a", **({"offset": first} if number else {})))
         file = {"filePath": "/a", "content": "x", "numLines": count, "startLine": first, "totalLines": 600}
         made.results(result(f"t{number}", lines_of(first, count)), toolUseResult={"type": "text", "file": file})
-    [found] = breakdown(made.open(tmp_path).context_at()).duplicate_reads
+    [found] = compute_breakdown(made.open(tmp_path).context_at()).duplicate_reads
     assert found.count == 2 and found.wasted == 0
 
 
@@ -465,7 +465,7 @@ def test_a_read_that_was_cleared_or_failed_is_not_there_twice(tmp_path: Path) ->
         made.assistant(call(f"t{number}", "Read", file_path="/a"))
         made.results(result(f"t{number}", lines_of(1, 400), is_error=number == 1))
     made.microcompact("t0")
-    [found] = breakdown(made.open(tmp_path).context_at()).duplicate_reads
+    [found] = compute_breakdown(made.open(tmp_path).context_at()).duplicate_reads
     assert found.wasted == 0
 
 

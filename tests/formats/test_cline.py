@@ -142,7 +142,7 @@ def test_rewritten_blocks(tmp_path: Path) -> None:
     rewrites = [[2, [2, [[0, notice]]]], [4, [2, [[0, [[105, "text", ["x" * 400]]]]]]], [99, [2, [[0, notice]]]], ["?"]]
     session = opened(CLINE, task(tmp_path, old(12, size=50), [deleted(4, 1)], rewrites))
     [found] = session.facts.compactions
-    assert (found.kind, found.message, len(found.cleared)) == ("micro", 7, 1)
+    assert (found.kind, found.message, len(found.cleared_blocks)) == ("micro", 7, 1)
     assert texts(session)[2].startswith("[Old") and texts(session, 6)[2].startswith("2 word")
 
 

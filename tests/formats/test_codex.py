@@ -96,10 +96,10 @@ def test_the_limit_is_a_share_of_the_whole_window(tmp_path: Path, told: int, who
     rollout.typed("Look.")
     rollout.items(said("assistant", "Done."))
     session = read(tmp_path, rollout)
-    assert (session.window.tokens, session.window.source, session.window.part_of) == (told, "file", whole)
+    assert (session.window.tokens, session.window.source, session.window.full_tokens) == (told, "file", whole)
     of = whole or told
     limit = of * 9 // 10
-    assert session.window.whole == of
+    assert session.window.model_tokens == of
     trigger = ct.plan(session, "codex").trigger
     assert trigger.threshold == limit
     assert trigger.reason.endswith(f" 90% of {of:,}{', the whole window' if whole else ''} = {limit:,}")

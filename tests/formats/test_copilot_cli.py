@@ -139,7 +139,7 @@ def test_compactions(tmp_path: Path) -> None:
     assert session.facts.window == 128_000
     session = ct.open_session(write(tmp_path / "x.jsonl", *records))
     assert texts(session) == ["hidden_summary"]
-    assert [(each.kind, each.trigger, each.pre_tokens, each.saved) for each in session.facts.compactions] == [
+    assert [(each.kind, each.trigger, each.pre_tokens, each.saved_tokens) for each in session.facts.compactions] == [
         ("micro", "truncation", 99, 40),
         ("full", "threshold", 100_000, None),
         ("full", "manual", None, None),

@@ -106,7 +106,7 @@ def test_usage_of_a_turn_is_that_of_its_only_request(tmp_path: Path) -> None:
 def test_a_snapshot_that_cleared_results_is_a_micro_compaction(tmp_path: Path) -> None:
     session = open_session(journal(tmp_path, [*TURN, snapshot(ASKED, CALLED, CLEARED, DONE), message(AGAIN)]))
     (compaction,) = session.facts.compactions
-    assert compaction.kind == "micro" and len(compaction.cleared) == 1
+    assert compaction.kind == "micro" and len(compaction.cleared_blocks) == 1
     assert len(session.facts) == 5
 
 
@@ -242,7 +242,7 @@ def test_pictures_values_and_several_pieces(tmp_path: Path) -> None:
     assert (one["content"], one["is_error"]) == ({"a": [1]}, True)
     assert [each["type"] for each in other["content"]] == ["text", "image"]
     losses = DefectFormat().write(session, tmp_path / "out.jsonl")
-    assert losses.words == [] and open_session(tmp_path / "out.jsonl").to_messages() == session.to_messages()
+    assert losses.lines == [] and open_session(tmp_path / "out.jsonl").to_messages() == session.to_messages()
 
 
 def test_sessions_are_found_where_defect_keeps_them(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def test_masked_results_are_a_microcompaction(tmp_path: Path) -> None:
     records = [*PLAIN, {"$set": {"messages": [*changed, *PLAIN[4:]]}}, user("9", "On.")]
     session = ct.open_session(lines(tmp_path / "x.jsonl", *records))
     [micro] = session.facts.compactions
-    assert (micro.kind, micro.trigger, len(micro.cleared)) == ("micro", "masking", 1)
+    assert (micro.kind, micro.trigger, len(micro.cleared_blocks)) == ("micro", "masking", 1)
     assert texts(session)[3].startswith("c1=[Old tool result content cleared]|c2=none")
     same = ct.open_session(lines(tmp_path / "x.jsonl", *PLAIN, {"$set": {"messages": PLAIN[:3] + PLAIN[4:]}}))
     assert texts(same) == EXPECTED
@@ -198,7 +198,7 @@ def test_results_are_masked_once_and_what_is_new_is_read(tmp_path: Path) -> None
                 user("9", "On."),
             )
         )
-        assert [(each.kind, len(each.cleared)) for each in session.facts.compactions] == [("micro", 1)]
+        assert [(each.kind, len(each.cleared_blocks)) for each in session.facts.compactions] == [("micro", 1)]
         cleared = "Reading\nBoth files.|I read.|read_file(c1)|read_file(c2)"
         assert texts(session)[2:4] == [cleared, "c1=[Old tool result content cleared]|c2=none"]
         assert texts(session)[8:] == [*(["New."] if more else []), "On."]

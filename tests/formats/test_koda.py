@@ -268,7 +268,7 @@ def test_a_live_database_is_followed(live: sqlite3.Connection, tmp_path: Path) -
     live.commit()
     assert scanner.advance() == Advance(5, 0, True)
     session = scanner.session()
-    assert session.facts.starts[session.facts.first_block[4]] == KODA_STUB
+    assert session.facts.bracket_starts[session.facts.first_block[4]] == KODA_STUB
     archive(live, 2, "2026-03-01 11:00:00", "so far")
     assert scanner.advance() == Advance(7, 0, True)
     assert len(scanner.session().facts.compactions) == 1 and scanner.progress == 1
@@ -413,7 +413,7 @@ def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
     assert len(session) == 99 and 0 < longest < 9_000
     assert session.facts.record_length[60] >= 10_000
     assert session.content.raw(60) == "[too large to read]" and session.content.raw(61) == "message 61"
-    assert session.content.unchanged()
+    assert session.content.is_unchanged()
     assert [message["content"][0]["text"] for message in session.to_messages()][59:62] == [
         "message 59",
         "message 61",

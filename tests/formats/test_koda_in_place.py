@@ -19,7 +19,7 @@ from context_tui.export.in_place import carry_out
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
 from context_tui.session.markers import KODA_STUB
-from context_tui.text.private_files import leftovers
+from context_tui.text.private_files import find_leftovers
 from tests.formats.test_koda import SCHEMA, calls, insert, make, reply, tool, user
 from tests.test_koda_vectors import VECTORS, database_of
 
@@ -274,5 +274,5 @@ def test_a_kill_leaves_the_old_or_the_new(path: Path, when: str) -> None:
     process.communicate()
     assert dump(path) == (dump(twin) if when == "after" else before)
     backup = path.with_name("koda.db.backup")
-    assert backup.exists() == (when != "backup") and bool(leftovers(path.parent)) == (when == "backup")
+    assert backup.exists() == (when != "backup") and bool(find_leftovers(path.parent)) == (when == "backup")
     assert not backup.exists() or dump(backup) == before

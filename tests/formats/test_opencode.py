@@ -127,7 +127,7 @@ def test_what_was_pruned_last_is_cleared_at_the_end(tmp_path: Path) -> None:
     recording.assistant(STEP, tool("c1", "alpha", compacted=START + 9_000), tool("c2", "beta", compacted=START + 9_003))
     session = opened(tmp_path, recording)
     [found] = session.facts.compactions
-    assert (found.message, len(found.cleared)) == (3, 2)
+    assert (found.message, len(found.cleared_blocks)) == (3, 2)
     assert texts(session) == ["a", "tool_use tool_use", "=c1:cleared =c2:cleared"]
 
 
@@ -316,7 +316,7 @@ def test_no_statement_names_what_holds_tokens(tmp_path: Path, monkeypatch: pytes
     format_of(path)
     session = open_session(path)
     session.to_messages()
-    assert session.content.unchanged()
+    assert session.content.is_unchanged()
     assert len(asked) > 10
     for word in ("account", "credential", "control_account"):
         assert not [sql for sql in asked if word in sql]

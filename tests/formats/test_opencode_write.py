@@ -153,7 +153,7 @@ def test_calls_without_results_and_results_without_calls(tmp_path: Path) -> None
         {"role": "assistant", "content": [call("c", "Bash")]},
     ]
     losses = FORM.write(from_messages(messages), tmp_path / "out.json")
-    assert losses.words == [
+    assert losses.lines == [
         "results left out whose call is not there: 1",
         "results moved to their calls: 1",
         "messages with results and text split into two: 1",

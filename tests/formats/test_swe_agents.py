@@ -194,11 +194,11 @@ def test_elided_observations(tmp_path: Path) -> None:
     session = opened(SWE, put(tmp_path / "a.traj", trajectory(*STEPS, acted(4))))
     facts = session.facts
     # Asked for the fourth message there are four observations with the task, of which the last two and the task stay.
-    assert [(each.message, each.kind, len(each.cleared)) for each in facts.compactions] == [
+    assert [(each.message, each.kind, len(each.cleared_blocks)) for each in facts.compactions] == [
         (7, "micro", 1),
         (9, "micro", 1),
     ]
-    gone = [facts.call_id(row) for each in facts.compactions for row in each.cleared]
+    gone = [facts.call_id(row) for each in facts.compactions for row in each.cleared_blocks]
     assert gone == ["c0", "c1"]
     assert "line 0" in json.dumps(session.to_messages(6)) and "line 0" not in json.dumps(session.to_messages(8))
 
@@ -206,15 +206,15 @@ def test_elided_observations(tmp_path: Path) -> None:
 def test_ids_of_calls_may_come_again(tmp_path: Path) -> None:
     steps = [{**each, "tool_call_ids": ["c0"]} if each["role"] == "tool" else each for each in STEPS]
     facts = opened(SWE, put(tmp_path / "a.traj", trajectory(*steps, acted(4)))).facts
-    assert [[facts.block_message[row] for row in each.cleared] for each in facts.compactions] == [[2], [4]]
+    assert [[facts.block_message[row] for row in each.cleared_blocks] for each in facts.compactions] == [[2], [4]]
 
 
 def test_elisions_go_by_tags_and_polling(tmp_path: Path) -> None:
     tagged = [acted(0), seen(0, tags=["keep_output"]), acted(1), seen(1, tags=["remove_output"]), *STEPS[4:], acted(4)]
     facts = opened(SWE, put(tmp_path / "a.traj", trajectory(*tagged, n=2))).facts
-    assert [[facts.call_id(row) for row in each.cleared] for each in facts.compactions] == [["c1"]]
+    assert [[facts.call_id(row) for row in each.cleared_blocks] for each in facts.compactions] == [["c1"]]
     facts = opened(SWE, put(tmp_path / "b.traj", trajectory(*STEPS, acted(4), n=1, polling=4))).facts
-    assert [(each.message, len(each.cleared)) for each in facts.compactions] == [(7, 2)]
+    assert [(each.message, len(each.cleared_blocks)) for each in facts.compactions] == [(7, 2)]
 
 
 def test_an_item_that_is_not_known_is_told(tmp_path: Path) -> None:
@@ -248,7 +248,9 @@ def test_texts_are_elided_too(tmp_path: Path) -> None:
     ]
     session = opened(SWE, put(tmp_path / "a.traj", trajectory(*steps)))
     assert session.turns == 1
-    assert [[session.facts.block_message[row] for row in each.cleared] for each in session.facts.compactions] == [[2]]
+    assert [
+        [session.facts.block_message[row] for row in each.cleared_blocks] for each in session.facts.compactions
+    ] == [[2]]
     assert "out 0" not in json.dumps(session.to_messages()) and "out 1" in json.dumps(session.to_messages())
 
 

@@ -18,7 +18,7 @@ from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.koda import KodaFormat
 from context_tui.session.facts import BlockFlag, Kind, RecordKind, Role, Usage
-from context_tui.session.limits import LATEST_MS, MAX_DEPTH, NAME_LENGTH
+from context_tui.session.limits import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS
 from context_tui.session.session import Session, SessionInfo
 from tests.formats.histories import opened, put
 from tests.formats.recordings import Recording, call, result, shape, text, thinking, usage
@@ -223,7 +223,9 @@ def test_names_are_cut_where_they_are_shown(tmp_path: Path) -> None:
     recording.results(result("t"))
     session = recording.open(tmp_path)
     assert told(session) == []
-    assert session.facts.tools == ["R" * (NAME_LENGTH - 1) + "…"] and len(session.facts.model or "") == NAME_LENGTH
+    assert (
+        session.facts.tools == ["R" * (MAX_NAME_LENGTH - 1) + "…"] and len(session.facts.model or "") == MAX_NAME_LENGTH
+    )
     assert session.message(1)["content"][0]["name"] == "R" * 5_000
 
 
@@ -235,7 +237,7 @@ def test_times_that_no_clock_showed_are_unknown(when: str, tmp_path: Path) -> No
     recording.assistant(text("b"), timestamp=when, id="m")
     session = recording.open(tmp_path)
     assert told(session) == [] and {*session.facts.time} == {-1}
-    numbers = [{"role": "user", "content": "a", "timestamp": value} for value in (10**15, LATEST_MS + 1, 1e300, -5)]
+    numbers = [{"role": "user", "content": "a", "timestamp": value} for value in (10**15, MAX_TIME_MS + 1, 1e300, -5)]
     listed = opened(AnthropicFormat(), put(tmp_path / "m.json", numbers))
     assert told(listed) == [] and {*listed.facts.time} == {-1}
 
@@ -245,7 +247,7 @@ def test_a_time_that_no_clock_showed_takes_no_other_away(tmp_path: Path) -> None
     recording.user()
     recording.assistant(text("a"), id="m", timestamp="2026-01-01T00:00:00Z")
     recording.assistant(text("b"), id="m", timestamp="0001-01-01T00:00:00Z")
-    assert recording.open(tmp_path).facts.ended[1] == 1_767_225_600_000
+    assert recording.open(tmp_path).facts.end_time[1] == 1_767_225_600_000
 
 
 def test_a_time_without_a_zone_is_universal(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ from context_tui.policies.triggers import firing_runs, first_firing
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.plan_summary import prepare
-from context_tui.tokens.estimators import context_tokens
-from context_tui.tokens.rulers import Ruler
+from context_tui.tokens.estimators import count_context_tokens
+from context_tui.tokens.rulers import TokenMeasure
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.jumps import jumps, peak_of
 from context_tui.tui.marks import Marker
@@ -146,7 +146,7 @@ def look(session: Session, dice: random.Random) -> None:
     if dice.random() < 0.1:
         with contextlib.redirect_stdout(io.StringIO()):
             inspecting.show(session, report)
-        for ruler in (Ruler.CALIBRATED, Ruler.EXACT):
+        for ruler in (TokenMeasure.CALIBRATED, TokenMeasure.EXACT):
             if ruled := attempt(inspecting.report_of, session, at, timeline=True, ruler=ruler):
                 json.dumps(ruled, allow_nan=False)
     session.to_messages(at)
@@ -225,7 +225,7 @@ def _export(session: Session, plan: Plan | None, after: Session, to: str, folder
             raise Broken("an export failed, and left a file")
         return
     if plan is not None:
-        json.dumps(apply_report(session, plan, context_tokens(after.context_at()), None, result), allow_nan=False)
+        json.dumps(apply_report(session, plan, count_context_tokens(after.context_at()), None, result), allow_nan=False)
     again = ct.open_session(out)
     check(again)
     again.to_messages()

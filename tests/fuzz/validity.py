@@ -9,8 +9,8 @@ from typing import Any
 
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, RecordKind, Role
-from context_tui.session.jsontext import nested_deeper
-from context_tui.session.limits import LATEST_MS, MAX_DEPTH, MOST_TOKENS, NAME_LENGTH
+from context_tui.session.jsontext import is_nested_deeper
+from context_tui.session.limits import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS, MAX_TOKENS
 from context_tui.session.session import Session
 
 MESSAGE_FLAGS, BLOCK_FLAGS = (
@@ -85,23 +85,23 @@ def _links(facts: Facts) -> Iterator[str]:
 def _sizes(facts: Facts) -> Iterator[str]:
     for usage in facts.requests:
         parts = (usage.fresh, usage.cache_read, usage.cache_write_5m, usage.cache_write_1h, usage.output)
-        if any(type(part) is not int or not 0 <= part <= MOST_TOKENS for part in parts) or usage.context > MOST_TOKENS:
+        if any(type(part) is not int or not 0 <= part <= MAX_TOKENS for part in parts) or usage.context > MAX_TOKENS:
             yield f"a request records {parts}"
     for what, tokens in (
         ("window", facts.window),
         *(("pre_tokens", compaction.pre_tokens) for compaction in facts.compactions),
-        *(("saved", compaction.saved) for compaction in facts.compactions),
+        *(("saved", compaction.saved_tokens) for compaction in facts.compactions),
     ):
-        if tokens is not None and (type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS):
+        if tokens is not None and (type(tokens) is not int or not 0 <= tokens <= MAX_TOKENS):
             yield f"{what} is {str(tokens)[:40]}"
     for name in ("time", "ended", "request_time"):
-        if any(not (time == -1 or 0 < time <= LATEST_MS) for time in getattr(facts, name)):
+        if any(not (time == -1 or 0 < time <= MAX_TIME_MS) for time in getattr(facts, name)):
             yield f"{name} is {[*getattr(facts, name)]}"
     for row, part in facts.read_range.items():
-        if any(type(number) is not int or not 0 <= number <= MOST_TOKENS for number in part):
+        if any(type(number) is not int or not 0 <= number <= MAX_TOKENS for number in part):
             yield f"the read of block {row} is of lines {str(part)[:80]}"
     for name in (*facts.tools, *facts.models, *([] if facts.model is None else [facts.model])):
-        if type(name) is not str or len(name) > NAME_LENGTH:
+        if type(name) is not str or len(name) > MAX_NAME_LENGTH:
             yield f"a tool or a model is named {str(name)[:80]!r}"
     if any(type(text) is not str for text in (*facts.calls, *facts.paths)):
         yield "a call's id or a path is no text"
@@ -113,12 +113,13 @@ def _contexts(facts: Facts) -> Iterator[str]:
         if not 0 <= compaction.message <= messages or compaction.kind not in ("full", "micro"):
             yield f"a {compaction.kind} compaction at {compaction.message}"
         if not (
-            compaction.trigger is None or (type(compaction.trigger) is str and len(compaction.trigger) <= NAME_LENGTH)
+            compaction.trigger is None
+            or (type(compaction.trigger) is str and len(compaction.trigger) <= MAX_NAME_LENGTH)
         ):
             yield f"a compaction's trigger is {str(compaction.trigger)[:80]!r}"
         if any(not 0 <= message < messages for message in compaction.prefix):
             yield f"a compaction keeps {compaction.prefix}"
-        if any(facts.kind[row] not in (Kind.TEXT, Kind.TOOL_RESULT) for row in compaction.cleared):
+        if any(facts.kind[row] not in (Kind.TEXT, Kind.TOOL_RESULT) for row in compaction.cleared_blocks):
             yield "a compaction cleared what is no result"
     begun = [epoch.message for epoch in facts.epochs]
     if begun != sorted(begun) or any(not 0 <= message <= messages for message in begun):
@@ -130,7 +131,7 @@ def _info(session: Session) -> Iterator[str]:
     for name in ("path", "format", "id", "title", "parent", "cwd", "note"):
         if type(getattr(info, name)) is not str:
             yield f"info.{name} is no text"
-    if len(info.title) > NAME_LENGTH or not 0 <= info.time <= LATEST_MS / 1000 or info.bytes < 0:
+    if len(info.title) > MAX_NAME_LENGTH or not 0 <= info.time <= MAX_TIME_MS / 1000 or info.bytes < 0:
         yield f"info is {info.title[:80]!r}, {info.time}, {info.bytes}"
 
 
@@ -143,7 +144,7 @@ def _content(session: Session) -> Iterator[str]:
         for block in found:
             yield from _block(block)
     for tool in session.content.tools():
-        if type(tool) is not dict or type(tool.get("name", "")) is not str or nested_deeper(tool, MAX_DEPTH):
+        if type(tool) is not dict or type(tool.get("name", "")) is not str or is_nested_deeper(tool, MAX_DEPTH):
             yield f"a tool is {str(tool)[:80]}"
     if type(session.content.system()) is not str:
         yield "the system prompt is no text"
@@ -161,7 +162,7 @@ def _block(block: Any) -> Iterator[str]:
     if type(block) is not dict or type(block.get("type")) is not str:
         yield f"a block is {str(block)[:80]}"
         return
-    if any(nested_deeper(value, MAX_DEPTH + 1) for value in block.values()):  # an unknown one holds a block
+    if any(is_nested_deeper(value, MAX_DEPTH + 1) for value in block.values()):  # an unknown one holds a block
         yield f"a {block['type']} block is nested too deeply"
     for name in TEXTS.get(block["type"], ()):
         if type(block.get(name, "")) is not str:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.session.memory import from_messages
-from context_tui.tokens.breakdown import breakdown
+from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.recorded import compute_not_in_file
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
 from context_tui.tui.filters import part_filter
 from context_tui.tui.view import View
@@ -25,7 +25,7 @@ from tests.tui.tuning import Alone, sample
 
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
-PARTS = breakdown(CONTEXT, not_in_file(CONTEXT))
+PARTS = compute_breakdown(CONTEXT, compute_not_in_file(CONTEXT))
 SIZES = context_sizes_of(View(SESSION))
 
 
@@ -104,7 +104,7 @@ def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) 
 
 def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
-    rows = rows_of(context, ContextSizes(breakdown(context)))
+    rows = rows_of(context, ContextSizes(compute_breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
     assert {
         "no messages in this context",
@@ -186,7 +186,7 @@ async def test_hostile_names_are_only_text() -> None:
     context = from_messages(messages).context_at()
     app = Parts()
     async with app.run_test(size=(100, 30)):
-        app.view.show(context, ContextSizes(breakdown(context)))
+        app.view.show(context, ContextSizes(compute_breakdown(context)))
         drawn = "".join(app.view.render_line(y).text for y in range(len(app.view.rows)))
         assert "[/red]·name" in drawn and all(character.isprintable() for character in drawn)
 
@@ -235,7 +235,7 @@ def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
     said = next(row.text for row in rows_of(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
     assert "system prompt and tool definitions" in said and "the session file does not hold them" in said
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
-    assert not any("not in the file" in row.text for row in rows_of(bare, ContextSizes(breakdown(bare))))
+    assert not any("not in the file" in row.text for row in rows_of(bare, ContextSizes(compute_breakdown(bare))))
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
-from context_tui.app.config import Saved, read_config
+from context_tui.app.config import SavedSettings, read_config
 from context_tui.cli import main
 from context_tui.cli.options import policy_and_params
 from context_tui.formats import opening
@@ -70,7 +70,7 @@ async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.C
         running.screen.query_one(Input).value = "mine"
         await pilot.press("enter")
         await until(pilot, lambda: read_config().settings)
-    assert read_config().settings["mine"] == Saved("chain", (f"policies={KODA},{MICRO}",))
+    assert read_config().settings["mine"] == SavedSettings("chain", (f"policies={KODA},{MICRO}",))
     policy, texts = policy_and_params("mine")
     loaded = View(
         opened_one.with_window(WINDOW), policy=policy.name, params=differences(policy, params_for(policy, texts))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from context_tui.app.config import Config, Saved, read_config
+from context_tui.app.config import Config, SavedSettings, read_config
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.dialogs import InputPrompt
 from context_tui.tui.screens.inspector import InspectorScreen
@@ -34,7 +34,7 @@ async def test_settings_are_saved_under_a_name() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         await until(pilot, lambda: read_config().settings)
-    assert read_config().settings == {"frugal": Saved("defect-microcompact", ("keep_recent_turns=2",))}
+    assert read_config().settings == {"frugal": SavedSettings("defect-microcompact", ("keep_recent_turns=2",))}
 
 
 async def test_a_theme_that_is_chosen_is_kept_and_the_one_of_a_flag_is_not(path: Path) -> None:

@@ -30,9 +30,9 @@ def events_in(rows: Rows) -> list[tuple[int, object]]:
 
 def micro(made: Session) -> tuple[Session, int]:
     """A session whose runtime recorded the clearing of eleven results before message 32, and the fall that it made."""
-    cleared = frozenset(made.drops[0].results)
+    cleared = frozenset(made.drops[0].cleared_blocks)
     made.facts.epochs.pop()  # in the order of the file
-    made.facts.add_compaction(Compaction(32, "micro", "auto", 50_000, cleared=cleared))
+    made.facts.add_compaction(Compaction(32, "micro", "auto", 50_000, cleared_blocks=cleared))
     made.facts.begin_epoch(CLEAR, "clear")
     (drop,) = made.drops
     assert drop.explained_by == "microcompaction"
@@ -73,11 +73,11 @@ def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() ->
 
 
 def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
-    compaction = Compaction(0, "full", "auto", 998_659, missing=16)
+    compaction = Compaction(0, "full", "auto", 998_659, missing_messages=16)
     long, short = labels(session().facts, ContextEvent(0, compaction))
     assert long.endswith(", 998,659 tokens before; 16 kept records not in the file")
     assert short == "full compaction (auto); 16 kept records not in the file"
-    one = labels(session().facts, ContextEvent(0, replace(compaction, missing=1)))
+    one = labels(session().facts, ContextEvent(0, replace(compaction, missing_messages=1)))
     assert one[0].endswith("; 1 kept record not in the file")
 
 
@@ -124,7 +124,7 @@ def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:
 
 def test_results_that_are_gone_say_how_that_is_known() -> None:
     made = eventful()
-    row = made.drops[0].results[0]
+    row = made.drops[0].cleared_blocks[0]
     location = Location(made.facts.block_message[row], row)
     for policy in SHOWN:
         view = View(made, at=CLEAR, policy=policy)
@@ -148,7 +148,7 @@ def test_rows_before_a_clear_say_that_it_was_one() -> None:
 
 async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
     made = eventful()
-    row = made.drops[0].results[0]
+    row = made.drops[0].cleared_blocks[0]
     running = app(made, at=CLEAR)
     async with running.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
@@ -171,7 +171,9 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
 
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
     facts, (drop, *_) = eventful().facts, eventful().drops
-    where = [[*about(facts, ContextEvent(DROP, replace(drop, results=drop.results[:count])))] for count in (0, 1, 11)]
+    where = [
+        [*about(facts, ContextEvent(DROP, replace(drop, cleared_blocks=drop.cleared_blocks[:count])))] for count in (0, 1, 11)
+    ]
     assert [each[1:] for each in where] == [
         [],
         ["the results that went (inferred): in message 2, marked with a dot"],
@@ -186,6 +188,6 @@ def test_words_of_the_file_are_only_text() -> None:
 
 def test_a_microcompaction_whose_fall_was_not_recorded_has_no_size() -> None:
     made = session()
-    made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared=frozenset({3})))
+    made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared_blocks=frozenset({3})))
     (rule,) = context_events_in(made)
     assert labels(made.facts, rule)[0] == "1 result cleared by the runtime (auto)"

@@ -17,8 +17,8 @@ from context_tui.session.facts import Branch, Role, Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import DuplicateRead
-from context_tui.tokens.fit import Cause, Fit, Suggested
-from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.fit import Cause, EstimateCheck, SuggestedSizes
+from context_tui.tokens.recorded import compute_not_in_file
 from context_tui.tui import status
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of, fit_text, off_text
 from context_tui.tui.screens.dialogs import InputPrompt
@@ -33,7 +33,7 @@ from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, inspector, opened, session, settled
 
 SAMPLES = Path(__file__).parents[2] / "sample_sessions"
-OFF = Fit(
+OFF = EstimateCheck(
     515_912,
     419_385,
     (
@@ -159,7 +159,7 @@ def shown(**sizes: object) -> list[Row]:
 
 
 def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
-    rows = shown(suggested=Suggested({"tool_result": 10_053, "user": None, "system": 700}))
+    rows = shown(suggested=SuggestedSizes({"tool_result": 10_053, "user": None, "system": 700}))
     found = {row.value: row.recorded for row in rows if row.recorded and row.tokens is not None}
     assert found["tool_result"] == "10,053" and found["user"] == "unknown"
     assert found["system"] == "700", "though nothing was estimated"
@@ -171,7 +171,7 @@ def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
 
 
 def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
-    rows = shown(suggested=Suggested(None, "nothing recorded in this context"))
+    rows = shown(suggested=SuggestedSizes(None, "nothing recorded in this context"))
     assert [row.text for row in rows if "unknown" in row.text] == [
         "by recorded sizes: unknown, nothing recorded in this context"
     ]
@@ -219,7 +219,7 @@ def test_what_is_unknown_of_a_recording_is_in_a_copy_of_it_too(tmp_path: Path) -
     parts = context_sizes_of(View(made)).parts.by_category
     copy = apply(made, plan(made, "manual", cut=6), "What was done.")
     again = context_sizes_of(View(copy)).parts.by_category
-    assert 0 < again["not_in_file"] == parts["not_in_file"] < (not_in_file(copy.context_at()) or 0)
+    assert 0 < again["not_in_file"] == parts["not_in_file"] < (compute_not_in_file(copy.context_at()) or 0)
 
 
 @pytest.mark.parametrize("silent", [1, 2])
@@ -236,4 +236,4 @@ def test_a_prompt_is_told_only_where_the_first_recorded_request_is_near_the_begi
     for each in (made, copy):
         hidden = context_sizes_of(View(each)).parts.by_category["not_in_file"]
         assert (hidden > 0) == (silent == 1)
-    assert not_in_file(made.context_at())
+    assert compute_not_in_file(made.context_at())

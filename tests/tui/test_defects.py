@@ -117,7 +117,7 @@ async def test_a_defect_of_an_export_is_told_and_it_can_be_left(
 
 
 async def test_a_defect_of_the_calibration_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "calibrated_sizes", fail)
+    monkeypatch.setattr(calibration, "build_calibrated_table", fail)
     app: Shell[Any] = Shell(CalibrationScreen(ct.open_session(four_turns(tmp_path)), None))
     async with app.run_test(size=(100, 30)) as pilot:
         await is_told(app, pilot, "Could not calibrate the session")

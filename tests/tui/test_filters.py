@@ -54,7 +54,7 @@ def cleared_before() -> View:
     """A view in which the first result was cleared by the recording."""
     made = session()
     row = made.facts.call_result[made.facts.call_row("r0-0")]
-    made.facts.add_compaction(Compaction(10, "micro", cleared=frozenset({row})))
+    made.facts.add_compaction(Compaction(10, "micro", cleared_blocks=frozenset({row})))
     return View(made)
 
 

@@ -15,9 +15,9 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.spans import Spans
 from context_tui.session.window import Window
-from context_tui.tokens.believed import Believed
-from context_tui.tokens.breakdown import breakdown
-from context_tui.tokens.recorded import not_in_file
+from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.recorded import compute_not_in_file
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.glyphs import ASCII
 from context_tui.tui.widgets.composition import FREE, LOOKS, REST, parts_line, parts_of
@@ -71,7 +71,7 @@ class Header(Alone):
         super().on_mount()
         self.header.styles.height = self.height
         context = self.session.context_at(self.at)
-        parts = breakdown(context, not_in_file(context)).by_category
+        parts = compute_breakdown(context, compute_not_in_file(context)).by_category
         self.header.show(self.session, context, parts)
 
     @on(HeaderBar.Jumped)
@@ -138,7 +138,7 @@ def test_epochs_come_from_the_recorded_compactions() -> None:
 
 
 PARTS = st.dictionaries(st.sampled_from(sorted(LOOKS)), st.integers(0, 100_000))
-SIZES = st.builds(Believed, st.none() | st.integers(0, 300_000), st.integers(0, 300_000))
+SIZES = st.builds(BelievedSize, st.none() | st.integers(0, 300_000), st.integers(0, 300_000))
 
 
 @given(PARTS, st.integers(0, 900_000))
@@ -152,7 +152,7 @@ def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> No
 
 
 @given(PARTS, SIZES, st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
-def test_the_gauge_has_its_width(by_category: dict[str, int], size: Believed, width: int, window: int) -> None:
+def test_the_gauge_has_its_width(by_category: dict[str, int], size: BelievedSize, width: int, window: int) -> None:
     level = Level(size, Window(window, "file"))
     assert cells(gauge(level, parts_of(by_category, size.tokens), width)) == width
     assert cells(gauge(level, None, width)) == width
@@ -160,11 +160,11 @@ def test_the_gauge_has_its_width(by_category: dict[str, int], size: Believed, wi
 
 def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
     parts = parts_of({"tool_result": 30_000, "user": 10_000}, 40_000)
-    half = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(80_000, "file")), parts, 40))
+    half = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40))
     assert half.count("█") == 5 and half[:20].endswith("▒") and half[20:] == "···· 40.0k free ····"
-    little = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(1_000_000, "file")), parts, 80))
+    little = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80))
     assert little.startswith("████ user ████▒") and little.endswith("▒ 960k free, not to scale")
-    narrow = "".join(text for text, _ in gauge(Level(Believed(40_000, 0), Window(1_000_000, "file")), parts, 40))
+    narrow = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40))
     assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
 
 
@@ -194,22 +194,22 @@ def words_of(level: Level) -> list[str]:
 
 def test_every_number_says_what_it_is() -> None:
     window = Window(200_000, "file")
-    assert words_of(Level(Believed(131_204, 320), window, 41)) == [
+    assert words_of(Level(BelievedSize(131_204, 320), window, 41)) == [
         "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded at #41 + est. 320 since",
         "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded + est. 320",
         "Now ~131,524 of 200,000 tokens (66 %)",
         "Now ~131,524 of 200,000 (66 %)",
     ]
-    assert words_of(Level(Believed(131_204, 0), window, 41))[0] == (
+    assert words_of(Level(BelievedSize(131_204, 0), window, 41))[0] == (
         "Now 131,204 of 200,000 tokens (66 %), recorded at #41"
     )
-    unknown = words_of(Level(Believed(None, 118_900), window))
+    unknown = words_of(Level(BelievedSize(None, 118_900), window))
     assert unknown[0] == "Now ~118,900 of 200,000 tokens (59 %), all estimated: no size recorded here"
     assert all("est" in words for words in unknown)
 
 
 def test_more_than_the_window_is_said() -> None:
-    assert all("over" in words for words in words_of(Level(Believed(150_000, 0), Window(128_000, "given"))))
+    assert all("over" in words for words in words_of(Level(BelievedSize(150_000, 0), Window(128_000, "given"))))
 
 
 @pytest.mark.parametrize("height", [1, 2, 3, 4])
@@ -318,7 +318,7 @@ async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() 
     size = size_now(SESSION.context_at(at))
     app = Header(at=at)
     async with app.run_test(size=(160, 4)):
-        assert size.recorded is None and (not_in_file(SESSION.context_at(at)) or 0) > 5_000
+        assert size.recorded is None and (compute_not_in_file(SESSION.context_at(at)) or 0) > 5_000
         assert f"Now ~{size.tokens:,} of 1,000,000 tokens (1 %), all estimated" in app.header.render().plain
 
 

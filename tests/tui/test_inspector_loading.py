@@ -16,7 +16,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.status import notice
 from context_tui.tui.view import Location
@@ -166,7 +166,7 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         await until(pilot, lambda: not screen.controller.reading)
         await settled(pilot)
         assert len(screen.view.session) == 10 and screen.view.plan is not None
-        top, share = drawn(running).splitlines()[0], f"{percent(10 / len(slow.whole))} read"
+        top, share = drawn(running).splitlines()[0], f"{format_percent(10 / len(slow.whole))} read"
         assert share in top and "at the end" not in top, "nothing is called the end that is none"
         assert f"{share}: 10 messages so far" in str(screen.query_one("#status", Static).content)
         await pilot.press("e")

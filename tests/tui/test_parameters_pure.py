@@ -17,8 +17,8 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
 from context_tui.session.markers import KODA_COMPACTABLE
-from context_tui.tokens.believed import Believed
-from context_tui.tokens.measured import measured
+from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.measured import index_context
 from context_tui.tui.view import View
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread
@@ -124,10 +124,10 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
         for each in parameters_in(policy, policy.Params(), context, state)
         if each.scale is not None
     }
-    turns = len(measured(context).turn_starts)
+    turns = len(index_context(context).turn_starts)
     assert turns > 3 and ends["keep_recent_turns"] == turns
-    results, koda = measured(context).results, KODA_COMPACTABLE
-    of_tools = [measured(context).tool_of_call[context.facts.call[block]] in koda for block in results.block]
+    results, koda = index_context(context).results, KODA_COMPACTABLE
+    of_tools = [index_context(context).tool_of_call[context.facts.call[block]] in koda for block in results.block]
     assert ends["keep_recent"] == sum(of_tools) < len(results.block), "koda clears only what these tools gave"
     assert ends["cut"] == len(session)
     assert ends["preserve_tail"] == ends["min_keep"] == len(context)
@@ -284,7 +284,7 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
 
 def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
     """The outcome of the picture."""
-    request = NextRequest(Believed(118_000, 900), 118_900 - after, waits=bool(cut))
+    request = NextRequest(BelievedSize(118_000, 900), 118_900 - after, waits=bool(cut))
     return Outcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
 
 
@@ -317,7 +317,7 @@ def test_the_result_reads_as_in_the_picture() -> None:
     assert text(result_forms(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
     assert summarised in text(result_forms(outcome(0, 88))[0])
-    recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(Believed(5_000, 0), -40), True)
+    recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(BelievedSize(5_000, 0), -40), True)
     assert text(result_forms(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
     assert text(result_forms(outcome(0))[0]) == "changes nothing: no reason given"
     why = replace(outcome(0), reason="nothing to clear: only 2 turns")

@@ -17,7 +17,7 @@ from textual.widgets import Label
 from context_tui.formats.registry import FORMATS
 from context_tui.library.discover import ELSEWHERE, HERE, SAMPLES, Entry
 from context_tui.session.session import SessionInfo
-from context_tui.text.numbers import age, size
+from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picking import Item, Listing
 from context_tui.tui.screens.picker import Left, PickerScreen
 from context_tui.tui.screens.picker_list import Columns, PickerList, shorten
@@ -205,8 +205,8 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(width: int) -> None:
 
 
 def test_sizes_and_ages_are_short() -> None:
-    assert [size(n) for n in (0, 900, 45_600, 1_234_567)] == ["", "0.9 kB", "45.6 kB", "1.2 MB"]
-    assert [age(n) for n in (-5, 0, 61, 7_300, 90_000, 40 * 86_400, 800 * 86_400, NOW)] == [
+    assert [format_bytes(n) for n in (0, 900, 45_600, 1_234_567)] == ["", "0.9 kB", "45.6 kB", "1.2 MB"]
+    assert [format_age(n) for n in (-5, 0, 61, 7_300, 90_000, 40 * 86_400, 800 * 86_400, NOW)] == [
         *("now", "now", "1 min", "2 h", "1 d", "1 mo", "2 y", ""),
     ]
 

@@ -10,7 +10,7 @@ import pytest
 
 from context_tui.session.facts import Kind
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import Ruler, Sizes, calibrated_sizes, exact_sizes
+from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
 from context_tui.tui.computed import Sized
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.controller import Controller
@@ -40,15 +40,15 @@ def recording(tmp_path: Path) -> Session:
     return made.recording.open(tmp_path)
 
 
-def ruled(what: Session) -> tuple[Controller, Sizes]:
+def ruled(what: Session) -> tuple[Controller, TokenTable]:
     """A session on screen by calibrated sizes."""
     controller = Controller(what, Options(policy="agent-sdk-prune"))
     controller.open(what)
     controller.next_ruler()
-    assert controller.view.ruler is Ruler.CALIBRATED and controller.sizes is None, "until they are known"
-    sizes = calibrated_sizes(what.facts)
+    assert controller.view.ruler is TokenMeasure.CALIBRATED and controller.sizes is None, "until they are known"
+    sizes = build_calibrated_table(what.facts)
     controller.computed.keep_sized(controller.view, Sized(sizes, controller.estimated.by(sizes)))
-    assert controller.measured() == f"Ruler: {sizes.words}"
+    assert controller.measured() == f"Ruler: {sizes.description}"
     assert controller.sizes is sizes
     return controller, sizes
 
@@ -57,10 +57,10 @@ def test_rows_by_a_ruler_have_its_tokens_and_add_up(tmp_path: Path) -> None:
     what = eventful()
     own = Rows()
     own.grow(what)
-    sizes = exact_sizes(what, len, "letters")
+    sizes = build_exact_table(what, len, "letters")
     rows = own.by(sizes)
     assert rows.sizes is sizes and own.sizes is None and len(rows) == len(own)
-    assert sum(rows.tokens) == sizes.sums[-1] == rows.sums[-1] != own.sums[-1]
+    assert sum(rows.tokens) == sizes.prefix_sums[-1] == rows.sums[-1] != own.sums[-1]
     for row, (message, block) in enumerate(zip(rows.message, rows.block, strict=True)):
         if block >= 0:
             assert rows.tokens[row] == sizes.blocks[block]
@@ -83,7 +83,7 @@ def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_pat
     first = next(row for row in range(len(own.rows)) if own.rows.block[row] in plan.changes)
     message, block = own.rows.message[first], own.rows.block[first]
     assert controller.rows.tokens[first] == sizes.blocks[block] > own.rows.tokens[first]
-    became = sizes.of_body(block, plan.changes[block].body)
+    became = sizes.count_body(block, plan.changes[block].body)
     assert (
         controller.marker.mark(message, block).reason
         == f"{sizes.blocks[block]:,} tokens become {became:,} (calibrated)"
@@ -109,7 +109,7 @@ def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     parts = context_sizes_of(controller.view, sizes=sizes)
     rows = rows_of(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
-    assert any(row.text == f"sizes by {sizes.words}; R takes another ruler" for row in rows)
+    assert any(row.text == f"sizes by {sizes.description}; R takes another ruler" for row in rows)
     largest = [row.tokens for _, row in offenders(controller.view.context, 1_000, sizes=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
 
@@ -119,18 +119,18 @@ def test_what_was_cleared_is_told_by_the_ruler() -> None:
     controller, sizes = ruled(what)
     controller.plan_before(40)
     context = controller.view.context
-    assert context.replaced
+    assert context.replacements
     turn = Turns(controller.rows, controller.marker).turn(0)
-    tokens = sum(sizes.block(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
+    tokens = sum(sizes.block_tokens(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
     assert turn.tokens == tokens < sum(sizes.messages[m] for m in turn.messages)
     assert turn.share is not None and 0 < turn.share < 1
 
 
 def test_it_is_said_which_ruler_it_is() -> None:
-    sizes = exact_sizes(session(), len, "o200k", "not this model's tokenizer")
+    sizes = build_exact_table(session(), len, "o200k", "not this model's tokenizer")
     assert (column_of(None), unit_of(None)) == ("est. tokens", "est.")
     assert (column_of(sizes), unit_of(sizes)) == ("o200k", "o200k")
-    sizes = calibrated_sizes(session().facts)
+    sizes = build_calibrated_table(session().facts)
     assert (column_of(sizes), unit_of(sizes)) == ("cal. tokens", "cal.")
 
 
@@ -140,7 +140,7 @@ def test_a_ruler_stays_when_a_plan_is_applied_and_undone(tmp_path: Path) -> None
     controller, sizes = ruled(recording(tmp_path))
     plan = controller.applicable()
     controller.took(plan, ct.apply(controller.view.session, plan))
-    assert controller.view.ruler is Ruler.CALIBRATED and controller.sizes is None, "the copy is measured anew"
+    assert controller.view.ruler is TokenMeasure.CALIBRATED and controller.sizes is None, "the copy is measured anew"
     controller.undo()
     assert controller.sizes is sizes, "what was measured is kept"
 
@@ -169,13 +169,13 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             assert (f"parts by {by}" if by else "estimated parts:") in told
             assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows
-        assert screen.view.ruler is Ruler.OWN
+        assert screen.view.ruler is TokenMeasure.OWN
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from context_tui.tokens import exact
 
-    exact._counter.cache_clear()
+    exact._load_counter.cache_clear()
     monkeypatch.setitem(sys.modules, "quicktok", None)
     running = app()
     async with running.run_test(size=(120, 40)) as pilot:
@@ -183,8 +183,8 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
         await pilot.press("R", "R")
         await settled(pilot)
         said = [str(each.message) for each in running._notifications]
-        assert any(exact.INSTALL in each for each in said), said
-        assert inspector(running).view.ruler is Ruler.OWN
+        assert any(exact.INSTALL_COMMAND in each for each in said), said
+        assert inspector(running).view.ruler is TokenMeasure.OWN
 
 
 async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
@@ -202,8 +202,8 @@ async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_calibration_the_reason_is_told() -> None:
-    told = [part.text for part in calibration_parts(calibrated_sizes(session(usage=False).facts))]
+    told = [part.text for part in calibration_parts(build_calibrated_table(session(usage=False).facts))]
     assert told[0] == "not calibrated: no request recorded a size; typical factors are used"
-    few = [part.text for part in calibration_parts(calibrated_sizes(session(1).facts))]
+    few = [part.text for part in calibration_parts(build_calibrated_table(session(1).facts))]
     assert "12 are needed; typical factors are used" in few[1]
-    assert View(session()).ruler is Ruler.OWN and Location(0)
+    assert View(session()).ruler is TokenMeasure.OWN and Location(0)

@@ -12,7 +12,7 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
-from context_tui.tokens.believed import Believed
+from context_tui.tokens.believed import BelievedSize
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.scoreboard import (
@@ -94,10 +94,15 @@ def drawn_at(width: int, *rows: ScoreRow) -> list[str]:
 
 def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -> None:
     micro = ScoreRow(
-        "microcompact", True, "", "clears 23 of 105 results", True, NextRequest(Believed(58_472, 120), 23_580)
+        "microcompact", True, "", "clears 23 of 105 results", True, NextRequest(BelievedSize(58_472, 120), 23_580)
     )
     prune = ScoreRow(
-        "prune", False, "at 112k", "if forced: truncates 26", True, NextRequest(Believed(58_472, 0), 16_000, waits=True)
+        "prune",
+        False,
+        "at 112k",
+        "if forced: truncates 26",
+        True,
+        NextRequest(BelievedSize(58_472, 0), 16_000, waits=True),
     )
     assert drawn_at(100, micro, prune) == [
         "   policy        would it run  what it would do          next request",
@@ -120,7 +125,7 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
 
 
 def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
-    rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(Believed(9_000, 0), 3_000))]
+    rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(BelievedSize(9_000, 0), 3_000))]
     head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", trouble="chain: no policies are named"))
     assert head.endswith("  what is left") and line.index("━") == head.index("what is left")
     assert drawn_at(30, ScoreRow("chain", trouble="chain: no policies are named"))[1] == " 1 chain   no policies are…"
@@ -157,7 +162,7 @@ ROWS = st.builds(
     st.none()
     | st.builds(
         NextRequest,
-        st.builds(Believed, st.none() | st.integers(0, 10_000_000), st.integers(0, 10_000_000)),
+        st.builds(BelievedSize, st.none() | st.integers(0, 10_000_000), st.integers(0, 10_000_000)),
         st.integers(-1_000, 10_000_000),
         st.integers(0, 10_000),
         st.booleans(),
@@ -232,7 +237,7 @@ def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     prune = type(POLICIES["agent-sdk-prune"])
     for number in range(len(SHOWN), 12):
         name = f"another-{number + 1}"
-        monkeypatch.setitem(POLICIES._added[0], name, type("Another", (prune,), {"name": name})())
+        monkeypatch.setitem(POLICIES._extensions[0], name, type("Another", (prune,), {"name": name})())
     return list(SHOWN)
 
 

@@ -18,7 +18,7 @@ from context_tui.session.facts import Compaction, Kind, MessageFlag
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.spans import Spans
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.listing import folded, line_of, listed
@@ -185,13 +185,13 @@ def test_folds_survive_what_keeps_all_messages() -> None:
 def check_heads(rows: Rows, marker: Marker) -> list[Turn]:
     """What heads say, counted row by row."""
     context, plan = marker.context, marker.plan
-    facts, turns, inside = context.facts, turns_of(rows, marker), sum(measured(context).tokens)
+    facts, turns, inside = context.facts, turns_of(rows, marker), sum(index_context(context).tokens)
     request = max(size_now(context).tokens, inside)  # the estimates may have too much
     for place, turn in enumerate(turns):
         span = [row for row in rows.span(place) if rows.block[row] >= WHOLE]
         marks = {row: marker.mark(rows.message[row], rows.block[row]) for row in span}
         here = [row for row in span if marker.position(rows.message[row]) >= 0]
-        bodies = {row: context.replaced.get(rows.block[row]) for row in here}
+        bodies = {row: context.replacements.get(rows.block[row]) for row in here}
         tokens = {row: body.tokens if (body := bodies.get(row)) else rows.tokens[row] for row in span}
         assert turn.tokens == sum(tokens.values()), "the tokens of its rows"
         assert bool(turn.outside) == (not here) == (turn.share is None)
@@ -216,7 +216,7 @@ def check_heads(rows: Rows, marker: Marker) -> list[Turn]:
         assert sum(fate.number for fate in turn.fates if fate.what == "other block") == len(others)
     if inside:
         assert sum(turn.share or 0 for turn in turns) == pytest.approx(inside / request)
-    if not context.replaced:
+    if not context.replacements:
         assert sum(turn.tokens for turn in turns) == rows.sums[-1]
     return turns
 
@@ -269,12 +269,12 @@ def test_heads_say_it_in_words() -> None:
 
 def test_a_context_that_begins_with_messages_from_elsewhere_counts_them_in_their_turns() -> None:
     made = session()
-    made.facts.add_compaction(Compaction(40, "full", prefix=Spans.of([3, 4, 10])))
+    made.facts.add_compaction(Compaction(40, "full", prefix=Spans.from_numbers([3, 4, 10])))
     view = View(made)
     assert not isinstance(view.context.order, range)
     turns = turns_of(rows_of(made), Marker(view.context, view.plan))
     assert [turn.share is None for turn in turns] == [False, False, True, True, True, False]
-    inside = measured(view.context).total
+    inside = index_context(view.context).total
     assert sum(turn.share or 0 for turn in turns) == pytest.approx(inside / size_now(view.context).tokens)
 
 

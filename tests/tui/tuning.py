@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 
 from context_tui.session.facts import Compaction, Facts, Usage
-from context_tui.session.memory import MemoryContent, facts_of
+from context_tui.session.memory import MemoryContent, build_facts
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.spans import Spans
 
@@ -34,7 +34,7 @@ def sample(turns: int = 14, steps: int = 5, seed: int = 7, *, usage: bool = True
             result = {"type": "tool_result", "tool_use_id": f"c{call}", "content": body}
             messages += [{"role": "assistant", "content": [text, use]}, {"role": "user", "content": [result]}]
         messages.append({"role": "assistant", "content": "Done. " * rng.randrange(5, 60)})
-    facts = facts_of(messages)
+    facts = build_facts(messages)
     facts.system_bytes, facts.tools_bytes, facts.model = 9_000, 22_000, "claude-sonnet-4-5"
     middle = next(m for m in range(len(messages) * 6 // 10, len(messages)) if messages[m]["role"] == "user")
     if compact:

@@ -16,7 +16,7 @@ from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
 from context_tui.formats.kit.values import text_in, title_of
 from context_tui.session.facts import Role
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -92,4 +92,4 @@ class AgentSdkFormat(Format):
 
 
 def _info(main: SessionInfo, agent: Agent) -> SessionInfo:
-    return replace(main, id=agent.id, title=short(agent.title), parent=main.path)
+    return replace(main, id=agent.id, title=truncate_name(agent.title), parent=main.path)

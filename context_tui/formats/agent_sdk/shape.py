@@ -14,7 +14,7 @@ from context_tui.formats.kit.usage import anthropic_usage
 from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.formats.kit.writing import tools_of
 from context_tui.session.facts import MessageFlag, Role
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
@@ -119,7 +119,7 @@ class AgentSdkShape:
             what = Compacted(trigger, before, context=(0,))
             return Part(Role.USER, [stands], injected=True, compacted=what, notes=notes)
         model, tools = record.get("model"), tools_of(record.get("tools"))
-        return Part(model=short(model) if isinstance(model, str) else "", tools=tools or None)
+        return Part(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
 
     def _in_file(self, record: Record, part: Part) -> Part:
         if part.role is None:
@@ -170,7 +170,7 @@ def _message(record: Record, message: Record, role: Role) -> Part:
         return Part(role, blocks, results, flags, time, injected=injected, compacted=compacted)
     usage, notes = usage_or_note(anthropic_usage, message.get("usage") or record.get("usage"))
     model = message.get("model")
-    said = "" if model == "<synthetic>" or not isinstance(model, str) else short(model)
+    said = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
     return Part(role, blocks, time=time, usage=usage, notes=notes, message_id=as_id(message.get("id")), model=said)
 
 
@@ -179,7 +179,7 @@ def _told(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
     about = boundary.get("compact_metadata")
     about = about if isinstance(about, dict) else {}
     trigger = about.get("trigger")
-    told = short(trigger) if isinstance(trigger, str) else None
+    told = truncate_name(trigger) if isinstance(trigger, str) else None
     try:
         return told, recorded_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
     except ValueError as error:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.writing import LOOKS_TYPED, json_line
-from context_tui.session.derived import recorded_models, recorded_usage
+from context_tui.session.derived import collect_models, collect_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
 from context_tui.session.losses import Losses
-from context_tui.session.markers import begins_summary
+from context_tui.session.markers import is_summary_start
 from context_tui.session.session import Session
 
 Block = dict[str, Any]
@@ -19,7 +19,7 @@ Block = dict[str, Any]
 def write(session: Session, path: Path) -> Losses:
     """Write the messages of a context, with the usage that was recorded for replies."""
     losses, facts, session_id = Losses(), session.facts, str(uuid.uuid4())
-    usages, models = recorded_usage(session), recorded_models(session)
+    usages, models = collect_usage(session), collect_models(session)
     start = {"subtype": "init", "model": facts.model, "cwd": session.info.cwd, "tools": session.content.tools()}
     records: list[dict[str, Any]] = [{"type": "system", **{name: value for name, value in start.items() if value}}]
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
@@ -45,7 +45,7 @@ def write(session: Session, path: Path) -> Losses:
             head = {"type": record["type"], "uuid": str(uuid.uuid4()), "session_id": session_id}
             file.write(json_line({**head, **record}))
     if session.content.system():
-        losses.note("the system prompt is left out; agent-sdk adds its own")
+        losses.add_note("the system prompt is left out; agent-sdk adds its own")
     return losses
 
 
@@ -67,10 +67,10 @@ def _block(block: Block, losses: Losses) -> Block | None:
             return block
         case {"type": "tool_result"}:
             return block if "content" in block else {**block, "content": ""}
-    losses.leave_out(f"blocks of type {block.get('type')} left out, which agent-sdk cannot hold", block)
+    losses.omit(f"blocks of type {block.get('type')} left out, which agent-sdk cannot hold", block)
     return None
 
 
 def _begins_as_summary(blocks: list[Block], *, first: bool) -> bool:
     text = str(blocks[0].get("text") or "") if blocks else ""
-    return begins_summary(text, spoken=False, first_block=True, first_message=first)
+    return is_summary_start(text, by_assistant=False, first_block=True, first_message=first)

@@ -15,7 +15,7 @@ from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in, usage_o
 from context_tui.formats.kit.writing import tools_of
 from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -40,7 +40,7 @@ class AnthropicShape:
         """Take the model, the window, the system prompt and the size of the tools."""
         facts, reply = builder.facts, reply_in(run) or {}
         model = run.get("model") or reply.get("model")
-        facts.model = short(model) if isinstance(model, str) else None
+        facts.model = truncate_name(model) if isinstance(model, str) else None
         builder.say_window(run.get("context_window"))
         builder.say_system(text_in(as_blocks(run.get("system"))))
         if tools := run.get("tools"):

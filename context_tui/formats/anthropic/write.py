@@ -128,14 +128,14 @@ def _block(block: Block, losses: Losses) -> Block:
             found |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
             if not isinstance(block.get("input"), dict):
                 found["input"] = input_of(block.get("input"))
-                losses.change(block, found, "calls whose arguments were not an object")
+                losses.replace(block, found, "calls whose arguments were not an object")
         case "tool_result":
             found["tool_use_id"] = str(block.get("tool_use_id") or "")
             if "is_error" in found:
                 found["is_error"] = bool(found["is_error"])
             if "content" in found:
                 found["content"] = _body(block["content"], losses)
-                losses.change(block, found)
+                losses.replace(block, found)
     return found
 
 

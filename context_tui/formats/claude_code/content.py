@@ -33,9 +33,9 @@ class ClaudeCodeContent:
 
     def part(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
         """What *message* has of a record that is part of two: its results, or what was typed there; None of others."""
-        if row not in self.facts.shared_rows:
+        if row not in self.facts.shared_records:
             return None
-        return parsing.shown(parsing.blocks(record), record, typed=message in self.facts.shared)
+        return parsing.shown(parsing.blocks(record), record, typed=message in self.facts.shared_record)
 
     def raw(self, record: int) -> str:
         return self.file.shown(self.facts.record_place[record], self.facts.record_length[record])
@@ -46,5 +46,5 @@ class ClaudeCodeContent:
     def tools(self) -> list[dict[str, Any]]:
         return []
 
-    def unchanged(self) -> bool:
-        return self.file.unchanged()
+    def is_unchanged(self) -> bool:
+        return self.file.is_unchanged()

@@ -26,9 +26,9 @@ from context_tui.formats.claude_code.parsing import (
 from context_tui.formats.kit.lines import FEW, STEP, FastPath
 from context_tui.formats.kit.values import milliseconds
 from context_tui.session.bodies import measure_raw_body
-from context_tui.session.columns import message_appender, record_appender
+from context_tui.session.columns import make_message_appender, make_record_appender
 from context_tui.session.facts import RecordKind, Role
-from context_tui.session.jsontext import nested_deeper
+from context_tui.session.jsontext import is_nested_deeper
 from context_tui.session.limits import MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """
     facts, node, forks = scanner.facts, scanner._node, scanner._forks
     parents, forked = forks.parents, forks.forked
-    begin_message, add_record = message_appender(facts), record_appender(facts)
+    begin_message, add_record = make_message_appender(facts), make_record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
-    add_request, times, ended = facts.add_request, facts.time, facts.ended
+    add_request, times, ended = facts.add_request, facts.time, facts.end_time
     requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
     path_of, read_range = facts.path, facts.read_range
@@ -182,7 +182,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     if block.type == "tool_use":
                         given = block.input
                         for value in given.values() if type(given) is dict else (given,):
-                            if type(value) in CONTAINERS and nested_deeper(given):
+                            if type(value) in CONTAINERS and is_nested_deeper(given):
                                 return start, count
                 message = of_id.get(api.id, -1)
                 if message < 0:

@@ -19,7 +19,7 @@ import msgspec
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.lines import LineFile
-from context_tui.session.facts import Facts, Measures, Role
+from context_tui.session.facts import BlockSize, Facts, Role
 from context_tui.session.jsontext import compact_json, loads
 
 LONGEST = 4_000
@@ -36,14 +36,14 @@ class Outline:
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)
-    _measures: dict[int, Measures] = field(default_factory=dict)
+    _measures: dict[int, BlockSize] = field(default_factory=dict)
 
-    def take(self, block: dict[str, Any], measures: Measures) -> None:
+    def take(self, block: dict[str, Any], measures: BlockSize) -> None:
         """Add a block."""
         self.blocks.append(block)
         self._measures[id(block)] = measures
 
-    def measures_of(self, block: dict[str, Any]) -> Measures:
+    def measures_of(self, block: dict[str, Any]) -> BlockSize:
         """What one of the blocks measures."""
         return self._measures[id(block)]
 
@@ -81,7 +81,7 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
                             found = Outline(parsing.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
-                            found.take(block, Measures(*measures))
+                            found.take(block, BlockSize(*measures))
                     rest = last
                 yield True
         ended = process.wait()
@@ -113,7 +113,7 @@ def lines_of(line: bytes) -> Iterator[bytes]:
     for block in found:
         row = facts.add_block(message, block)
         names = {name: block[name] for name in NAMES if name in block}
-        yield compact_json([_cut(block) | names, facts.measures(row)])
+        yield compact_json([_cut(block) | names, facts.block_size(row)])
 
 
 def _cut(value: Any) -> Any:

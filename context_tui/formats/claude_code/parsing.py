@@ -17,12 +17,12 @@ import msgspec
 
 from context_tui.formats.kit.values import Block, as_blocks, recorded_tokens
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_json, loads, nested_deeper
-from context_tui.session.limits import MAX_DEPTH, MOST_TOKENS, NAME_LENGTH, short
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
+from context_tui.session.limits import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
 
-Size = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS // 3)] | None
+Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
 """A size that needs no second look: the sum of three is one too."""
-Name = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)] | None
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
@@ -154,7 +154,7 @@ def _too_deep(record: Record) -> bool:
     if record.message is not None:
         raw = bytes(record.message.content)
         return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _deep_content(loads(raw))
-    return nested_deeper(record.attachment)
+    return is_nested_deeper(record.attachment)
 
 
 def _deep_content(content: Any) -> bool:
@@ -162,19 +162,19 @@ def _deep_content(content: Any) -> bool:
     for item in content if isinstance(content, list) else [content]:
         kind = item.get("type") if isinstance(item, dict) else None
         if isinstance(kind, str) and kind in MEASURED:
-            if any(nested_deeper(item.get(name)) for name in MEASURED[kind]):
+            if any(is_nested_deeper(item.get(name)) for name in MEASURED[kind]):
                 return True
-        elif nested_deeper(item):
+        elif is_nested_deeper(item):
             return True
     return False
 
 
 def without_deep_members(content: Any) -> Any:
     """A message's content with the members of its blocks that can be worked with."""
-    if not nested_deeper(content):
+    if not is_nested_deeper(content):
         return content
     return [
-        {name: value for name, value in item.items() if not nested_deeper(value)} if isinstance(item, dict) else item
+        {name: value for name, value in item.items() if not is_nested_deeper(value)} if isinstance(item, dict) else item
         for item in (content if isinstance(content, list) else [content])
     ]
 
@@ -192,7 +192,7 @@ def from_object(value: Any) -> Record:
     if isinstance(message, dict):
         parts = {name: message[name] for name in _MESSAGE_TYPES if isinstance(message.get(name), _MESSAGE_TYPES[name])}
         if "model" in parts:
-            parts["model"] = short(parts["model"])
+            parts["model"] = truncate_name(parts["model"])
         content = message.get("content")
         if _deep_content(content):
             raise ValueError("nested too deeply")
@@ -337,7 +337,7 @@ def cache_miss_in(diagnostics: Any) -> str:
     """Why a request found less in the prompt cache than it could have, in what may be anything; else nothing."""
     reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
     kind = reason.get("type") if isinstance(reason, dict) else None
-    return short(kind) if isinstance(kind, str) else ""
+    return truncate_name(kind) if isinstance(kind, str) else ""
 
 
 _HOUR = "ephemeral_1h_input_tokens"

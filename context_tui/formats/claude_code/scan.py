@@ -24,9 +24,9 @@ from context_tui.formats.kit.branches import BRANCH, LiveBranch
 from context_tui.formats.kit.lines import FEW, LineFile, LineReader
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens
 from context_tui.session.facts import Compaction, Facts, MessageFlag, RecordKind, Role, Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.spans import EMPTY, Spans
+from context_tui.session.spans import NO_MESSAGES, Spans
 
 MAIN = ""
 UNNAMED = "sidechain"
@@ -141,7 +141,9 @@ class ClaudeCodeScanner:
         elif what in parsing.MESSAGE_TYPES or what not in parsing.METADATA_TYPES:
             empty = what in parsing.MESSAGE_TYPES or what == "attachment"
             unknown = (
-                f"unknown record type {short(repr(what), 80)}" if what is not None else "not a record: it has no type"
+                f"unknown record type {truncate_name(repr(what), 80)}"
+                if what is not None
+                else "not a record: it has no type"
             )
             self._lines.problem(place, length, f"record of type {what!r} without content" if empty else unknown)
             return
@@ -153,7 +155,7 @@ class ClaudeCodeScanner:
         self._notes.clear()
         if self._apart >= 0:
             message, self._apart = self._apart, -1
-            facts.share(message, row)
+            facts.share_record(message, row)
         if record.uuid and not twice:
             self._node[record.uuid] = message if message >= 0 else self._node.get(record.parentUuid or "", -1)
         if message >= 0:
@@ -166,7 +168,7 @@ class ClaudeCodeScanner:
     def _add(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
         row = self.facts.add_block(message, block, injected=injected)
         if self._large is not None:
-            self.facts.remeasure(row, self._large.measures_of(block))
+            self.facts.set_block_size(row, self._large.measures_of(block))
         return row
 
     def _note_part(self, result: int, place: int, length: int) -> None:
@@ -221,7 +223,7 @@ class ClaudeCodeScanner:
             self._by_id[key] = message
         else:
             ended = epoch_ms(record.timestamp)
-            self.facts.ended[message] = ended if ended >= 0 else self.facts.ended[message]
+            self.facts.end_time[message] = ended if ended >= 0 else self.facts.end_time[message]
             self._revised = min(self._revised, message)
         for block in self._blocks(record):
             self._add(message, block)
@@ -347,8 +349,8 @@ class ClaudeCodeScanner:
                     "micro",
                     _text(about.get("trigger")),
                     _size(about, "preTokens")[0],
-                    cleared=frozenset(row for row in results if row >= 0),
-                    saved=_size(about, "tokensSaved")[0],
+                    cleared_blocks=frozenset(row for row in results if row >= 0),
+                    saved_tokens=_size(about, "tokensSaved")[0],
                     version=parsing.version_of(record.version),
                 )
             )
@@ -367,7 +369,7 @@ class ClaudeCodeScanner:
         trigger, tokens = _text(about.get("trigger")), _size(about, "preTokens")[0]
         version = parsing.version_of(first.version)
         self.facts.add_compaction(
-            Compaction(message, "full", trigger, tokens, prefix, missing=missing, version=version)
+            Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
         )
 
     def _preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
@@ -377,13 +379,13 @@ class ClaudeCodeScanner:
             uuids = _texts(kept["uuids"])
             found = dict.fromkeys(self._node.get(uuid, -1) for uuid in uuids)
             missing = sum(1 for uuid in uuids if uuid not in self._node)
-            return Spans.of(message for message in found if 0 <= message < end), missing
+            return Spans.from_numbers(message for message in found if 0 <= message < end), missing
         if isinstance(segment, dict):
             ends = _texts([segment.get(name) for name in ("headUuid", "tailUuid")])
             head, tail = (self._node.get(uuid, -1) for uuid in ends)
             missing = len({uuid for uuid in ends if uuid not in self._node})
             return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
-        return EMPTY, 0
+        return NO_MESSAGES, 0
 
 
 def _size(about: dict[str, object], name: str) -> tuple[int | None, str]:
@@ -400,4 +402,4 @@ def _texts(value: object) -> list[str]:
 
 
 def _text(value: object) -> str | None:
-    return short(value) if isinstance(value, str) else None
+    return truncate_name(value) if isinstance(value, str) else None

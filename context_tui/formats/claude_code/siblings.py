@@ -17,7 +17,7 @@ from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular, status_of
 from context_tui.formats.kit.lines import SEARCHED, STEP, LineFile, lines_with
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
 
 NAME = "claude-code"
@@ -53,7 +53,7 @@ def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
     if first is not None and first.isSidechain:
         return [_agent(path, first, first.sessionId or "?")]
     main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
-    inline = [replace(main, id=agent, title=short(agent), parent=str(path)) for agent in _inline_agents(path)]
+    inline = [replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _inline_agents(path)]
     own = path.with_suffix("") / "subagents"
     below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _first_message(file))]
     return [main, *inline, *(_agent(file, first, str(path)) for file, first in (*below, *beside.of(path)))]
@@ -99,7 +99,7 @@ def called_session(session: Session, call: int) -> SessionInfo | None:
         if first := _first_message(file):
             return _agent(file, first, str(path))
     if agent in _inline_agents(path):
-        return SessionInfo(str(path), NAME, agent, short(agent), str(path))
+        return SessionInfo(str(path), NAME, agent, truncate_name(agent), str(path))
     raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
 

@@ -17,10 +17,10 @@ from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED, write_lines
-from context_tui.session.bodies import with_texts
-from context_tui.session.derived import Origin, origin_of, recorded_models, recorded_usage
+from context_tui.session.bodies import replace_texts
+from context_tui.session.derived import Origin, collect_models, collect_usage, find_origin
 from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role, Usage
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.limits import MAX_DEPTH
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -41,7 +41,7 @@ def write(session: Session, path: Path) -> Losses:
     writer = _Writer(session)
     write_lines(writer.records(), path)
     if session.content.system():
-        writer.losses.note("the system prompt is left out; Claude Code adds its own")
+        writer.losses.add_note("the system prompt is left out; Claude Code adds its own")
     return writer.losses
 
 
@@ -54,11 +54,11 @@ class _Writer:
         self._uuids: set[str] = set()
         self._cwd = ""
         self._time = -1
-        self._usages, self._models = recorded_usage(session), recorded_models(session)
+        self._usages, self._models = collect_usage(session), collect_models(session)
 
     def records(self) -> Iterator[dict[str, Any]]:
         facts, order = self.session.facts, self.session.context_at().order
-        origins = [origin_of(self.session, message) for message in order]
+        origins = [find_origin(self.session, message) for message in order]
         self._cwd = self._recorded_cwd(origins)
         self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), epoch_ms(datetime.now(UTC)))
         before: Role | None = None
@@ -148,7 +148,7 @@ class _Writer:
         blocks = self.session.content.blocks(message)
         alone = len(blocks) == 1 and blocks[0].get("type") == "text"
         if self.session.facts.role[message] != Role.USER:
-            self.losses.note("the summary is written as a user message, as Claude Code does")
+            self.losses.add_note("the summary is written as a user message, as Claude Code does")
         record = self._envelope("user") | {
             "isVisibleInTranscriptOnly": True,
             "isCompactSummary": True,
@@ -168,7 +168,7 @@ class _Writer:
                     record.pop("toolUseResult", None)
             count = len(parsing.blocks(known) if part is None else part)
             own = range(ordinal, ordinal + count)
-            bodies = {o - ordinal: origin.bodies[o] for o in own if o in origin.bodies} if origin.bodies else {}
+            bodies = {o - ordinal: origin.texts[o] for o in own if o in origin.texts} if origin.texts else {}
             first, ordinal = ordinal, ordinal + count
             if bodies and all(bodies.get(at, "") is None for at in range(count)):
                 continue  # nothing of the record is left
@@ -193,16 +193,16 @@ class _Writer:
             record: dict[str, Any] = loads(line)
         except ValueError as error:
             raise Error(f"claude-code: a record cannot be read again: {error}; choose another format") from None
-        if not nested_deeper(record, MOST_LEVELS):
+        if not is_nested_deeper(record, MOST_LEVELS):
             return record
         self.losses.add("records written without fields that are nested too deeply")
         message = record.get("message")
         if isinstance(message, dict):
             message["content"] = parsing.without_deep_members(message.get("content"))
             record["message"] = {
-                name: value for name, value in message.items() if not nested_deeper(value, MOST_LEVELS)
+                name: value for name, value in message.items() if not is_nested_deeper(value, MOST_LEVELS)
             }
-        return {name: value for name, value in record.items() if not nested_deeper(value, MOST_LEVELS)}
+        return {name: value for name, value in record.items() if not is_nested_deeper(value, MOST_LEVELS)}
 
     def _new(self, message: int) -> Iterator[dict[str, Any]]:
         facts, blocks = self.session.facts, self.session.content.blocks(message)
@@ -263,4 +263,4 @@ def _zeroed(usage: dict[str, Any]) -> dict[str, Any]:
 def _with_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
     """Record content with other texts; ordinals count its blocks, as :func:`records.blocks` does."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return with_texts([block for block in blocks if isinstance(block, dict)], bodies)
+    return replace_texts([block for block in blocks if isinstance(block, dict)], bodies)

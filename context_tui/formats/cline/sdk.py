@@ -25,7 +25,7 @@ from context_tui.formats.kit.usage import size_of, with_cache
 from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
 from context_tui.session.facts import Role, Usage
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
@@ -61,7 +61,7 @@ class ClineSdkFormat(Format):
             replace(
                 info,
                 cwd=cwd if isinstance(cwd, str) else "",
-                note=f"forked from session {short(origin)}" if isinstance(origin, str) else info.note,
+                note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
             )
             for info in documents_in(path, self.name, ClineSdkShape)
         ]
@@ -115,7 +115,7 @@ class ClineSdkShape(DocumentShape):
             usage=usage,
             notes=notes,
             injects=frozenset(put_in),
-            model=short(model) if isinstance(model, str) else "",
+            model=truncate_name(model) if isinstance(model, str) else "",
             compacted=_compacted(metadata if isinstance(metadata, dict) else {}),
         )
 
@@ -125,7 +125,7 @@ def _compacted(metadata: dict[str, Any]) -> Compacted | None:
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
-            return Compacted(short(reason) if isinstance(reason, str) else None, context=(0,), summarises=False)
+            return Compacted(truncate_name(reason) if isinstance(reason, str) else None, context=(0,), summarises=False)
         case "compaction_summary":
             try:
                 before = recorded_tokens(metadata.get("tokensBefore"), "tokensBefore")

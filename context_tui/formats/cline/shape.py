@@ -16,7 +16,7 @@ from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, P
 from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in
 from context_tui.formats.openai.shape import thinking_of
 from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 KEPT = 2
 """Messages that Cline's truncation never deletes: the task, and the first reply.
@@ -45,7 +45,7 @@ class ClineShape(DocumentShape):
     def begin(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, and find what each element is answered by, replaced by, or left out from."""
         builder.facts.input_includes_cache = self._told.inclusive
-        builder.facts.model = short(self._told.model) or None
+        builder.facts.model = truncate_name(self._told.model) or None
         elements = [*map(_value, run.elements)]
         self._gone = _gone(elements)
         self._usage = _answered(elements, self._told)
@@ -78,7 +78,7 @@ class ClineShape(DocumentShape):
             info = value.get("modelInfo")
             model = info.get("modelId") if isinstance(info, dict) else None
             thought = [] if any(block.get("type") == "thinking" for block in blocks) else thinking_of(value)
-            model = short(model) if isinstance(model, str) else ""
+            model = truncate_name(model) if isinstance(model, str) else ""
             return replace(part, blocks=[*thought, *blocks], usage=self._usage.get(place), model=model)
         return replace(part, injects=injected_in(blocks), model=_model_in(blocks))
 

@@ -39,10 +39,10 @@ def write_conversation(session: Session, path: Path) -> Losses:
             _tell_injected(session, index, given, losses)
     write_json(messages, path)
     if session.content.system():
-        losses.note("the system prompt is left out; the extension adds its own")
+        losses.add_note("the system prompt is left out; the extension adds its own")
     if session.content.tools():
-        losses.note("the tool schemas are left out; the extension adds its own")
-    losses.note(PLACE)
+        losses.add_note("the tool schemas are left out; the extension adds its own")
+    losses.add_note(PLACE)
     return losses
 
 

@@ -10,7 +10,7 @@ from context_tui.formats.codex.places import beside, first_meta, title_in
 from context_tui.formats.codex.records import members
 from context_tui.formats.kit.line_scanner import only_session
 from context_tui.formats.kit.values import as_id
-from context_tui.session.bodies import body_text
+from context_tui.session.bodies import body_to_text
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 
@@ -43,7 +43,7 @@ def called_session(session: Session, call: int) -> SessionInfo | None:
     message = facts.block_message[row]
     blocks = session.content.blocks(message)
     try:
-        told = members(loads(body_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
+        told = members(loads(body_to_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
     except ValueError:
         return None
     agent = next((as_id(told[name]) for name in _NAMED if told.get(name)), "")

@@ -103,7 +103,7 @@ class RolloutItems:
         if not isinstance(content, LinesContent) or origin.session.info.format != "codex":
             return None
         facts, message = content.facts, origin.message
-        numbers = ((row, facts.number_in(message, row)) for row in facts.records_of(message))
+        numbers = ((row, facts.ordinal_in_record(message, row)) for row in facts.records_of(message))
         return [item for row, number in numbers for item in self._items(content, row)[number]] or None
 
     def _items(self, content: LinesContent, row: int) -> list[list[Item]]:

@@ -20,11 +20,11 @@ from context_tui.formats.kit.items_writing import ItemWriter, Written
 from context_tui.formats.kit.line_scanner import LinesContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import write_lines
-from context_tui.session.derived import recorded_models, recorded_usage, recording_of
+from context_tui.session.derived import collect_models, collect_usage, find_recording
 from context_tui.session.facts import Kind, MessageFlag, RecordKind, Role
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import bytes_to_tokens
 
 VERSION = "0.142.4"
 """The version of the program whose records ours are like."""
@@ -48,7 +48,7 @@ class _Writer:
     def __init__(self, session: Session) -> None:
         self._session, self.losses = session, Losses()
         self._items = ItemWriter(session, self.losses, RolloutItems().behind)
-        self._usages, self._models = recorded_usage(session), recorded_models(session)
+        self._usages, self._models = collect_usage(session), collect_models(session)
         self._totals = [0, 0, 0, 0, 0]
         self._time = -1
 
@@ -103,7 +103,7 @@ class _Writer:
 
     def _recorded(self) -> tuple[Record, Record]:
         """The first line and the newest context of a turn of the rollout that the session was read from, if any."""
-        recording = recording_of(self._session)
+        recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LinesContent) or recording.info.format != "codex":
             return {}, {}
@@ -134,7 +134,7 @@ class _Writer:
         """A compaction that leaves *messages*, of which the last is the summary."""
         *before, summary = messages
         if self._session.facts.role[summary] == Role.ASSISTANT:
-            self.losses.note("the summary is written as a user message, as Codex does")
+            self.losses.add_note("the summary is written as a user message, as Codex does")
         history = [written.item for message in before for written in self._items.items(message)]
         history += [written.item for written in self._items.items(summary, as_user=True)]
         blocks = self._session.content.blocks(summary)
@@ -156,7 +156,7 @@ class _Writer:
         """How large the context is about, in tokens: Codex says so behind a compaction, in place of what was used."""
         facts, context = self._session.facts, self._session.context_at()
         rows = [row for message in context.order for row in facts.blocks_of(message)]
-        return tokens_of_bytes(facts.system_bytes + sum(facts.size[row] for row in rows))
+        return bytes_to_tokens(facts.system_bytes + sum(facts.size[row] for row in rows))
 
     def _count(self, last: tuple[int, ...]) -> Record:
         if any(last[:-1]):

@@ -16,7 +16,7 @@ from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, only_session
 from context_tui.formats.kit.places import entries, folder_of
 from context_tui.formats.kit.values import as_id, title_of
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["CopilotCliFormat"]
@@ -88,4 +88,4 @@ def _main(path: Path) -> SessionInfo:
 
 
 def _info(main: SessionInfo, agent: Agent) -> SessionInfo:
-    return replace(main, id=agent.id, title=short(agent.name or agent.id), parent=main.path)
+    return replace(main, id=agent.id, title=truncate_name(agent.name or agent.id), parent=main.path)

@@ -14,8 +14,8 @@ from context_tui.formats.kit.entry_scanner import Entry, compact_anew, use_newes
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.facts import Compaction, MessageFlag, Role, Usage
-from context_tui.session.jsontext import loads, nested_deeper
-from context_tui.session.limits import short
+from context_tui.session.jsontext import is_nested_deeper, loads
+from context_tui.session.limits import truncate_name
 from context_tui.session.spans import Spans
 
 Block = dict[str, Any]
@@ -47,7 +47,7 @@ class CrushShape:
                 blocks.append(block)
             else:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
-        model = short(as_id(row.get("model"))) if given == "assistant" else ""
+        model = truncate_name(as_id(row.get("model"))) if given == "assistant" else ""
         if row.get("summary"):  # whoever wrote it, it is sent as a user's
             return Part(Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, injected=True, notes=tuple(notes))
         flags = 0
@@ -82,7 +82,7 @@ def _parsed(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any
     row, parts = loads(columns), loads(text)
     if not isinstance(row, dict) or not isinstance(parts, list):
         raise ValueError("its parts are no list")
-    if nested_deeper(parts):
+    if is_nested_deeper(parts):
         raise ValueError("nested too deeply")
     known = [(part.get("type"), part.get("data")) for part in parts if isinstance(part, dict)]
     objects = [(kind, data) for kind, data in known if isinstance(data, dict)]

@@ -18,7 +18,7 @@ from context_tui.formats.kit.files import file_stamp, open_regular
 from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.limits import LARGEST
 from context_tui.formats.kit.places import entries, folder_of
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, loads
 
 JOURNAL, META, SNAPSHOT = "journal.jsonl", "meta.json", "snapshot.json"
 _MOST_META = 1 << 20
@@ -129,4 +129,4 @@ def _document(path: Path) -> Record:
             value = loads(file.read(LARGEST))
     except (OSError, UnreadableSession, ValueError):
         return {}
-    return value if isinstance(value, dict) and not nested_deeper(value) else {}
+    return value if isinstance(value, dict) and not is_nested_deeper(value) else {}

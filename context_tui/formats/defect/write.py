@@ -16,7 +16,7 @@ from typing import Any
 from context_tui.formats.defect.folder import JOURNAL, META
 from context_tui.formats.kit.writing import tell_injected, write_lines
 from context_tui.session.bodies import is_block_list
-from context_tui.session.derived import recorded_usage
+from context_tui.session.derived import collect_usage
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -36,7 +36,7 @@ def write(session: Session, path: Path) -> Losses:
     tell_injected(session, losses)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
         if there:
-            losses.note(f"the {what} left out; defect adds its own")
+            losses.add_note(f"the {what} left out; defect adds its own")
     return losses
 
 
@@ -52,9 +52,9 @@ def resume_command(session: Session, written: Path, out: Path) -> str:
 
 def _records(session: Session, losses: Losses) -> Iterator[Record]:
     """A turn begins behind what was typed, and ends before what is typed next; it tells what its requests took."""
-    context, usages = session.context_at(), recorded_usage(session)
+    context, usages = session.context_at(), collect_usage(session)
     began, used = False, list[Usage]()
-    for index, message in zip(context.order, session.messages_of(context), strict=True):
+    for index, message in zip(context.order, session.messages_in(context), strict=True):
         content = [made for block in message["content"] if (made := _block(block, losses))]
         typed = message["role"] == "user" and any(each["type"] != "tool_result" for each in content)
         if typed and began:
@@ -96,7 +96,7 @@ def _block(block: Block, losses: Losses) -> Block | None:
             return {"type": "tool_result", **told, "is_error": block.get("is_error") is True}
         case "image" if image := _image(block):
             return {"type": "image", **image}
-    losses.leave_out(f"blocks of type {block.get('type')} left out, which defect cannot hold", block)
+    losses.omit(f"blocks of type {block.get('type')} left out, which defect cannot hold", block)
     return None
 
 
@@ -109,9 +109,9 @@ def _output(result: Block, losses: Losses) -> Record:
     made = [(block, _piece(block)) for block in body]
     if kept := [block for block, piece in made if piece]:
         if len(kept) < len(body):
-            losses.change(result, {**result, "content": kept}, "results whose images defect cannot hold")
+            losses.replace(result, {**result, "content": kept}, "results whose images defect cannot hold")
         return {"kind": "content", "blocks": [piece for _, piece in made if piece]}
-    losses.change(result, {**result, "content": ""}, "results whose images defect cannot hold")
+    losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
     return {"kind": "text", "text": ""}
 
 

@@ -14,7 +14,7 @@ from context_tui.formats.gemini_cli.shape import SETUP, SUMMARY, is_command
 from context_tui.formats.kit.heads import head_values
 from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
 from context_tui.session.bodies import is_block_list
-from context_tui.session.derived import recorded_models, recorded_usage
+from context_tui.session.derived import collect_models, collect_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
@@ -30,7 +30,7 @@ def write_session(session: Session, path: Path) -> Losses:
     write_lines(_Writer(session, losses).records(), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
         if there:
-            losses.note(f"the {what} left out; Gemini CLI adds its own")
+            losses.add_note(f"the {what} left out; Gemini CLI adds its own")
     return losses
 
 
@@ -65,7 +65,7 @@ class _Writer:
     def __init__(self, session: Session, losses: Losses) -> None:
         self._session, self._losses = session, losses
         self._facts = session.facts
-        self._usages, self._models = recorded_usage(session), recorded_models(session)
+        self._usages, self._models = collect_usage(session), collect_models(session)
 
     def records(self) -> Iterator[Record]:
         """Metadata, and the messages."""
@@ -78,7 +78,7 @@ class _Writer:
             "kind": "main",
         }
         context = self._session.context_at()
-        listed = list(zip(context.order, self._session.messages_of(context), strict=True))
+        listed = list(zip(context.order, self._session.messages_in(context), strict=True))
         answered: dict[str, Block] = {}
         for place, (index, message) in enumerate(listed):
             blocks = message["content"]
@@ -120,14 +120,14 @@ class _Writer:
                 case "thinking" if block.get("thinking"):
                     told = {"type": "thinking", "thinking": block["thinking"]}
                     if block.get("signature"):
-                        self._losses.change(block, told, "signatures of thinking left out")
+                        self._losses.replace(block, told, "signatures of thinking left out")
                     thoughts.append({"subject": "", "description": block["thinking"]})
                 case "text":
                     content.append({"text": block.get("text") or ""})
                 case "tool_use":
                     calls.append(self._call(index, block, answered.get(str(block.get("id")))))
                 case other:
-                    self._losses.leave_out(f"blocks of type {other} left out, which Gemini CLI cannot hold", block)
+                    self._losses.omit(f"blocks of type {other} left out, which Gemini CLI cannot hold", block)
         usage, model = self._usages.get(index), self._models.get(index) or self._facts.model
         return {
             "content": content,
@@ -141,7 +141,7 @@ class _Writer:
         own, name, given = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
         arguments = given if isinstance(given, dict) else {}
         if given != arguments:
-            self._losses.change(call, {**call, "input": arguments}, "calls whose arguments are no object")
+            self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
         told = {"id": own, "name": name, "args": arguments, "timestamp": iso_time(self._facts.time[index])}
         if result is None:
             return {**told, "result": None, "status": "cancelled"}
@@ -159,7 +159,7 @@ class _Writer:
                 parts = [made for block in body if (made := _part(block))]
                 if len(parts) < len(body):
                     kept = [block for block in body if _part(block)]
-                    self._losses.change(result, {**result, "content": kept}, "results whose images cannot be held")
+                    self._losses.replace(result, {**result, "content": kept}, "results whose images cannot be held")
             else:
                 text = body_as_text(result, self._losses)
             response = {"error" if result.get("is_error") else "output": text}
@@ -181,7 +181,7 @@ class _Writer:
                 content.append(made)
             else:
                 kind = block.get("type")
-                self._losses.leave_out(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
+                self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
         first = next((part for part in content if "text" in part), {"text": ""})
         begins = first["text"].lstrip()
         if self._facts.flags[index] & MessageFlag.SUMMARY and not begins.startswith(SUMMARY):
@@ -190,7 +190,7 @@ class _Writer:
         elif is_command(begins):
             for block in texts:
                 if _part(block):
-                    self._losses.leave_out("blocks of messages left out that begin like a command", block)
+                    self._losses.omit("blocks of messages left out that begin like a command", block)
             return
         elif not begins.startswith(SETUP):
             rows = self._session.context_at().blocks_of(index)

@@ -14,7 +14,7 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.epochs import order_at
 from context_tui.session.facts import BlockFlag, Compaction, MessageFlag, Role, Usage
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.spans import Spans
 
 Block = dict[str, Any]
@@ -114,7 +114,7 @@ def _parsed(entry: Entry) -> dict[str, Any]:
     value = loads(entry.texts[0])
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    if nested_deeper(value):
+    if is_nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 

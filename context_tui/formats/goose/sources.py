@@ -11,7 +11,7 @@ from context_tui.formats.kit.databases import plain, text
 from context_tui.formats.kit.entry_scanner import Entry
 from context_tui.formats.kit.files import file_stamp, whole_file
 from context_tui.formats.kit.row_entries import RowSource, marks
-from context_tui.session.jsontext import compact_json, loads, value_ranges
+from context_tui.session.jsontext import compact_json, find_value_ranges, loads
 
 
 class GooseRows(RowSource):
@@ -72,7 +72,7 @@ def _records(line: bytes) -> list[bytes]:
     if not line.strip():
         return []
     with suppress(ValueError):
-        return [line[start:end] for start, end in value_ranges(line)] if b"}{" in line else [line]
+        return [line[start:end] for start, end in find_value_ranges(line)] if b"}{" in line else [line]
     return [line]
 
 

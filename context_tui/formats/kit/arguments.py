@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.session.jsontext import compact_text, loads, nested_deeper
+from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
 
 RAW = "_raw"
 
@@ -25,7 +25,7 @@ def input_of(arguments: Any) -> dict[str, Any]:
         value = loads(arguments)
     except ValueError:
         return {RAW: arguments}
-    fits = isinstance(value, dict) and list(value) != [RAW] and not nested_deeper(value)
+    fits = isinstance(value, dict) and list(value) != [RAW] and not is_nested_deeper(value)
     return value if fits else {RAW: arguments}
 
 

@@ -71,10 +71,10 @@ class LiveBranch:
         """
         if self._info.id.startswith(BRANCH):
             return self._only()
-        if self._others_left() or (self._shown is not None and not self._shown.holds()):
+        if self._others_left() or (self._shown is not None and not self._shown.is_current()):
             self._begin()
         elif self._shown is not None:
-            self._shown.grow()
+            self._shown.update()
         if self._shown is None:
             return self._all
         self._count_requests()
@@ -93,7 +93,7 @@ class LiveBranch:
         """
         if self._turns != self._tree.turns or self._info.id.startswith(BRANCH):
             return 0
-        return message if message is None or self._shown is None else self._shown.number(message)
+        return message if message is None or self._shown is None else self._shown.number_of(message)
 
     def _others_left(self) -> bool:
         """Whether others are left than before."""

@@ -35,7 +35,7 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part, checki
 from context_tui.formats.kit.rereading import Rereading
 from context_tui.formats.kit.values import text_in, title_of
 from context_tui.session.facts import RecordKind, Role
-from context_tui.session.losses import losses_in
+from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
 
 
@@ -82,7 +82,7 @@ class DocumentContent:
         self._builder, self.facts, self._now = builder, builder.facts, now
         self._part, self._texts = part, Rereading(builder.facts)
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the file still has the run as it was read; there may be more of it."""
         return self._now(self.run)
 
@@ -301,7 +301,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
         return []
     path.write_bytes(encoded(content.run))
     broken = sum(isinstance(each, Broken) for each in content.run.elements)
-    return losses_in(Counter({"records left out that are no JSON": broken} if broken else {}))
+    return format_losses(Counter({"records left out that are no JSON": broken} if broken else {}))
 
 
 def title_of_run(run: Run, shape: DocumentShape) -> str:

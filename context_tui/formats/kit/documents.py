@@ -19,8 +19,8 @@ from context_tui.formats.kit.files import whole_file
 from context_tui.formats.kit.heads import first_values, whole_part
 from context_tui.formats.kit.limits import beginning, too_large
 from context_tui.formats.kit.values import recorded_tokens
-from context_tui.session.jsontext import compact_json, loads, loads_all, nested_deeper
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
+from context_tui.session.sizes import bytes_to_tokens
 
 Element = Any
 """A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
@@ -111,7 +111,7 @@ def value_of(element: Element) -> Any:
     if isinstance(element, Broken):
         raise ValueError(element.why)
     value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element
-    if nested_deeper(value):
+    if is_nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -286,7 +286,7 @@ def _text(element: Element) -> Any:
 
 def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
     """Which of several message lists was sent, by the tokens that the response records; and why, in words."""
-    sizes = {key: tokens_of_bytes(sum(map(size_of, listed))) for key, listed in lists.items()}
+    sizes = {key: bytes_to_tokens(sum(map(size_of, listed))) for key, listed in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _recorded_input(members.get("response"))
     if not recorded:

@@ -142,7 +142,7 @@ class EntryContent:
         """Tool schemas, where entries hold them."""
         return self.read.builder.tools
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the entries that were read are still what they were."""
         return self.read.still_there(self.read.source.ids())
 
@@ -294,7 +294,7 @@ def compact_anew(facts: Facts, compactions: Iterable[Compaction]) -> None:
 
 def use_newest(facts: Facts, usage: Usage, message: int) -> None:
     """Let *usage* be that of the only request that is known of, the one that *message* answers."""
-    time = facts.ended[message]
+    time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
         facts.request_message[0], facts.request_time[0] = message, time

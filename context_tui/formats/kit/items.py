@@ -9,7 +9,7 @@ from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import as_id, image_of
 from context_tui.session.facts import MessageFlag, Role
 from context_tui.session.jsontext import compact_text
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 Item = dict[str, Any]
 Block = dict[str, Any]
@@ -73,7 +73,7 @@ def item_part(item: Any) -> Part:
     if kind == "message":
         role = item.get("role")
         if not isinstance(role, str) or role not in ROLES:
-            raise ValueError(f"not a message: unknown role {short(as_id(role), 40)!r}")
+            raise ValueError(f"not a message: unknown role {truncate_name(as_id(role), 40)!r}")
         return Part(ROLES[role], _blocks(item.get("content")))
     if kind == "reasoning":
         return Part(Role.ASSISTANT, [_thinking(item)])
@@ -91,7 +91,7 @@ def item_part(item: Any) -> Part:
         return Part(Role.USER, _blocks(item.get("content")), injected=True)
     if kind in METADATA:
         return Part()
-    raise ValueError(f"unknown type of item {short(kind, 40)!r}")
+    raise ValueError(f"unknown type of item {truncate_name(kind, 40)!r}")
 
 
 def known_items(items: Any) -> tuple[list[Item], list[str]]:

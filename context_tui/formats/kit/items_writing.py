@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.kit.arguments import RAW, arguments_of
 from context_tui.formats.kit.items import COMPACTIONS, HOSTED, Block, Item, item_part
-from context_tui.session.bodies import is_block_list, with_texts
-from context_tui.session.derived import Origin, origin_of
+from context_tui.session.bodies import is_block_list, replace_texts
+from context_tui.session.derived import Origin, find_origin
 from context_tui.session.facts import BlockFlag, Role
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -38,7 +38,7 @@ class ItemWriter:
 
     def items(self, message: int, *, as_user: bool = False) -> list[Written]:
         """A message as items; new ones of a user, whoever it is from, where that is asked for."""
-        origin = origin_of(self._session, message)
+        origin = find_origin(self._session, message)
         items = self._read(origin) if isinstance(origin, Origin) else None
         injected = self._injected(message)
         blocks = self._session.content.blocks(message)
@@ -58,8 +58,8 @@ class ItemWriter:
             blocks = item_part(item).blocks
             own = range(first, first + len(blocks))
             first += len(blocks)
-            bodies = {each - own.start: origin.bodies[each] for each in own if each in origin.bodies}
-            left = with_texts(blocks, bodies)
+            bodies = {each - own.start: origin.texts[each] for each in own if each in origin.texts}
+            left = replace_texts(blocks, bodies)
             flags = injected[at : at + len(left)]
             at += len(left)
             if not bodies:
@@ -113,7 +113,7 @@ class ItemWriter:
         if kind in HOSTED or (kind in COMPACTIONS and block.get("encrypted_content")):
             return block
         words = THINKING if kind in ("thinking", "redacted_thinking") else NO_PLACE
-        self._losses.leave_out(NO_SUMMARY if kind in COMPACTIONS else words, block)
+        self._losses.omit(NO_SUMMARY if kind in COMPACTIONS else words, block)
         return None
 
     def _call(self, block: Block) -> Item:
@@ -133,7 +133,7 @@ class ItemWriter:
             output = [part for each in body if (part := self._part(each, spoken=False)) is not None]
             if len(output) < len(body):
                 kept = [each for each in body if self._part(each, spoken=False) is not None]
-                self._losses.change(block, {**block, "content": kept}, NO_PLACE)
+                self._losses.replace(block, {**block, "content": kept}, NO_PLACE)
         elif not isinstance(output, str):
             output = compact_text(output)
             self._losses.add("JSON results turned into text")

@@ -17,7 +17,7 @@ from context_tui.formats.kit.lines import LineFile, LineReader
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.formats.kit.rereading import Rereading
 from context_tui.session.facts import Facts, RecordKind
-from context_tui.session.jsontext import compact_json, loads, nested_deeper
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
 
 Record = dict[str, Any]
@@ -78,9 +78,9 @@ class LinesContent:
         """Tool schemas, where a record held them."""
         return self._tools
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the file still begins with what was read."""
-        return self.file.unchanged()
+        return self.file.is_unchanged()
 
     def record(self, row: int) -> Record:
         """A record that could be read, as it stands in the file."""
@@ -156,7 +156,7 @@ def parse_object(line: bytes) -> Record:
     value = loads(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    if nested_deeper(value):
+    if is_nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, Generic, TypeVar
 from context_tui.formats.kit import limits
 from context_tui.formats.kit.files import Changed, open_regular, unreadable
 from context_tui.session.facts import Facts, Problem, RecordKind
-from context_tui.session.jsontext import value_ranges
+from context_tui.session.jsontext import find_value_ranges
 
 STEP = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
@@ -130,7 +130,7 @@ class LineFile:
                 self._end = bytes(data[max(end - TAIL, 0) : end])
             self._read = end
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the file at this path still begins with what was read; that it has grown is fine.
 
         Raises:
@@ -299,7 +299,7 @@ class LineReader(Generic[R]):
             return
         several: list[tuple[R, int, int]] = []
         try:
-            for begin, end in value_ranges(line):
+            for begin, end in find_value_ranges(line):
                 several.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
@@ -319,5 +319,5 @@ class LineReader(Generic[R]):
         """Take back the torn last line: the file has grown, so it is read again."""
         problem = self._facts.problems.pop()
         self._offset = self._facts.record_place[problem.raw]
-        self._facts.drop_last_record()
+        self._facts.remove_last_record()
         self.torn = False

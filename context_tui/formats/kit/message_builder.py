@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 from context_tui.formats.kit.values import block_of, recorded_tokens, text_in, usage_or_note
 from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, Problem, RecordKind, Role, Usage
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 from context_tui.session.spans import Spans
 
 P = ParamSpec("P")
@@ -157,9 +157,9 @@ class MessageBuilder:
     def add(self, part: Part, place: int, length: int, where: str) -> int:
         """Take what the record at *place* says; returns the (first) message it went to, -1 for none of them."""
         facts = self.facts
-        facts.model = short(part.model) or facts.model
+        facts.model = truncate_name(part.model) or facts.model
         if part.window:
-            facts.window, facts.whole_window = part.window, part.whole_window
+            facts.window, facts.model_window = part.window, part.whole_window
         if part.tools is not None:
             self.tools, facts.tools_bytes = part.tools, len(compact_json(part.tools)) if part.tools else 0
         if part.system is not None:
@@ -217,7 +217,7 @@ class MessageBuilder:
             if each.role is None:
                 continue
             said[number] = message = self._say(each, anew=True)
-            self.facts.share(message, row, number)
+            self.facts.share_record(message, row, number)
             if each.key:
                 owner = message
                 self._name(each, message)
@@ -240,7 +240,7 @@ class MessageBuilder:
             if part.below is not None:
                 self._go_on_below(message)
             if part.time >= 0 and part.role == Role.ASSISTANT:
-                facts.ended[message] = part.time
+                facts.end_time[message] = part.time
         else:
             summary = MessageFlag.SUMMARY if part.compacted and part.compacted.summarises else 0
             message = facts.add_message(part.role, part.flags | summary, part.time)
@@ -374,19 +374,21 @@ class MessageBuilder:
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
         cleared = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
         facts.add_compaction(
-            Compaction(len(facts), "micro", what.trigger, what.tokens_before, cleared=cleared, saved=what.saved)
+            Compaction(
+                len(facts), "micro", what.trigger, what.tokens_before, cleared_blocks=cleared, saved_tokens=what.saved
+            )
         )
 
     def _summarised(self, what: Compacted, said: dict[int, int]) -> None:
         """Take a full compaction with its summary, the first message of those that its record *said*, by number."""
         summary = next(iter(said.values()))
         if what.since is not None:
-            prefix = Spans.of([summary, *self._kept_since(what.since, summary)])
+            prefix = Spans.from_numbers([summary, *self._kept_since(what.since, summary)])
         elif what.context is None:
             prefix = Spans(range(summary, summary + 1), range(max(summary - what.keeps, 0), summary))
         else:
             own = (message for each in what.context for message in self._told(each, said))
-            prefix = Spans.of(dict.fromkeys(message for message in own if 0 <= message < len(self.facts)))
+            prefix = Spans.from_numbers(dict.fromkeys(message for message in own if 0 <= message < len(self.facts)))
         self._summaries.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", what.trigger, what.tokens_before, prefix))
 

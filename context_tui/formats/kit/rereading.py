@@ -28,7 +28,9 @@ class Rereading:
         """
         facts = self._facts
         parts = ((self._part(row, read), row) for row in facts.records_of(message))
-        return [dict(block) for part, row in parts for block in part.message(facts.number_in(message, row)).blocks]
+        return [
+            dict(block) for part, row in parts for block in part.message(facts.ordinal_in_record(message, row)).blocks
+        ]
 
     def _part(self, row: int, read: Callable[[int], Part]) -> Part:
         if self._newest[0] == row:

@@ -148,7 +148,7 @@ class Rows(Generic[R]):
         """What was read: how many rows, the last one's id, and their checksum."""
         return self.read, self.last, self._checksum
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the rows that were read are still there, the same and without others between them."""
         now = Rows(self.database, self._shape, self.session)
         while now.last < self.last and (batch := now.behind(now.last)):
@@ -189,9 +189,9 @@ class RowContent(Generic[R]):
         """Tool schemas, where a row held them."""
         return self._builder.tools
 
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the rows that were read are still what they were."""
-        return self.rows.unchanged()
+        return self.rows.is_unchanged()
 
     def _row(self, record: int) -> R:
         return self.rows.with_id(self._builder.facts.record_place[record])
@@ -224,7 +224,7 @@ class RowScanner(Generic[R]):
             if stamp == self._stamp:
                 return Advance(0, None, True)
             self._ended, self._stamp = False, stamp
-            if restarted := not self._rows.unchanged():
+            if restarted := not self._rows.is_unchanged():
                 self._begin()
         facts = self._builder.facts
         before = 0 if restarted else len(facts)

@@ -9,7 +9,7 @@ from typing import Any
 
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
-from context_tui.session.limits import LATEST_MS, MOST_TOKENS, short
+from context_tui.session.limits import MAX_TIME_MS, MAX_TOKENS, truncate_name
 
 TITLE_LENGTH = 80
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -28,8 +28,8 @@ def recorded_tokens(value: Any, name: str) -> int:
     """
     if value is None:
         return 0
-    if type(value) is not int or not 0 <= value <= MOST_TOKENS:
-        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MOST_TOKENS:,}; left out")
+    if type(value) is not int or not 0 <= value <= MAX_TOKENS:
+        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MAX_TOKENS:,}; left out")
     return value
 
 
@@ -52,7 +52,7 @@ def _told(value: Any) -> str:
         case int() | float():
             return str(value) if abs(value) < 1e20 else "too large"
         case str():
-            return repr(short(value, 40))
+            return repr(truncate_name(value, 40))
     return "a list" if isinstance(value, list) else "an object"
 
 
@@ -65,16 +65,16 @@ def epoch_ms(value: Any) -> int:
             return -1
     if isinstance(value, datetime):
         return milliseconds(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LATEST_MS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIME_MS:
         return -1
     value = int(value if value > 1e11 else value * 1000)
-    return value if 0 < value <= LATEST_MS else -1
+    return value if 0 < value <= MAX_TIME_MS else -1
 
 
 def milliseconds(when: datetime) -> int:
     """A time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
     value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
-    return value if 0 < value <= LATEST_MS else -1
+    return value if 0 < value <= MAX_TIME_MS else -1
 
 
 def as_id(value: Any) -> str:
@@ -87,7 +87,7 @@ def as_id(value: Any) -> str:
 def title_of(text: str) -> str:
     """A session's title from what was said first: its first line that is not blank, cut to a title's length."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
-    return short(line, TITLE_LENGTH)
+    return truncate_name(line, TITLE_LENGTH)
 
 
 def text_in(blocks: Sequence[Any]) -> str:

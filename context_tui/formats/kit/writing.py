@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from context_tui.formats.kit.values import as_id
-from context_tui.session.bodies import body_text, is_block_list
+from context_tui.session.bodies import body_to_text, is_block_list
 from context_tui.session.facts import BlockFlag, MessageFlag
-from context_tui.session.limits import LATEST_MS
+from context_tui.session.limits import MAX_TIME_MS
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 
@@ -46,7 +46,7 @@ def tools_of(value: Any) -> list[dict[str, Any]]:
 
 def iso_time(time: int) -> str:
     """Epoch milliseconds as programs in JavaScript write them; now where it is unknown (-1)."""
-    when = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= LATEST_MS else datetime.now(UTC)
+    when = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03}Z"
 
 
@@ -71,11 +71,11 @@ LOOKS_TYPED = "injected blocks that look typed now"
 def body_as_text(result: dict[str, Any], losses: Losses) -> str:
     """The body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
     body = result.get("content")
-    text = body_text(body)
+    text = body_to_text(body)
     if is_block_list(body):
         if images := sum(1 for block in body if block["type"] == "image"):
             losses.add("images left out", images)
-            losses.change(result, {**result, "content": text})
+            losses.replace(result, {**result, "content": text})
     elif body is not None and not isinstance(body, str):
         losses.add("JSON results turned into text")
     return text

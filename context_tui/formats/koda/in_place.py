@@ -20,7 +20,7 @@ from context_tui.formats.koda.shape import KodaShape
 from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
-from context_tui.text.private_files import moved_beside, private_folder
+from context_tui.text.private_files import move_to_free_name, private_folder
 
 BATCH = 100
 """Rows that one statement clears."""
@@ -98,7 +98,7 @@ def _backed_up(held: HeldDatabase, path: Path) -> Path:
         made = folder / name
         os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         held.back_up(made)
-        return moved_beside(made, path.with_name(name))
+        return move_to_free_name(made, path.with_name(name))
 
 
 def _batches(ids: list[int]) -> list[list[int]]:

@@ -9,7 +9,7 @@ from context_tui.formats.kit.databases import text
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.markers import KODA_SUMMARY
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
@@ -84,7 +84,7 @@ def _calls(row: Row) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         calls = loads(text(row.tool_calls))
     except ValueError:
         calls = None
-    if not isinstance(calls, list) or nested_deeper(calls):
+    if not isinstance(calls, list) or is_nested_deeper(calls):
         return [], ("its list of tool calls cannot be read",)
     return [
         {

@@ -14,7 +14,7 @@ from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import body_as_text, tell_injected
 from context_tui.formats.koda.tables import schema
 from context_tui.session import markers
-from context_tui.session.derived import recorded_usage
+from context_tui.session.derived import collect_usage
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -51,7 +51,7 @@ def write_database(session: Session, path: Path) -> Losses:
     losses = Losses()
     system = session.content.system()
     rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
-    usages, facts = recorded_usage(session), session.facts
+    usages, facts = collect_usage(session), session.facts
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
         made = _rows(message, losses)
         rows += [{**row, "time": facts.time[index]} for row in made]
@@ -59,9 +59,9 @@ def write_database(session: Session, path: Path) -> Losses:
             rows[-1] |= _usage(usages[index])
     tell_injected(session, losses)
     if system and not session.facts.system_rows:
-        losses.note("the system prompt is left out; koda adds its own")
+        losses.add_note("the system prompt is left out; koda adds its own")
     if session.content.tools():
-        losses.note("the tool schemas are left out; koda adds its own")
+        losses.add_note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
     when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = _stamp(when), str(uuid.uuid4())
@@ -123,12 +123,12 @@ def _rows(message: Message, losses: Losses) -> list[Row]:
         if len(blocks) > 1:
             losses.add(JOINED)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
-            losses.change(_as_one(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
+            losses.replace(_as_one(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
     spoken = message["role"] == "assistant"
     for block in blocks:
         if block.get("type") not in (ASSISTANTS if spoken else USERS):
-            losses.leave_out(
+            losses.omit(
                 "images left out" if block.get("type") == "image" else "blocks left out that koda cannot hold",
                 block,
             )
@@ -161,7 +161,7 @@ def _summary(blocks: list[Block]) -> str:
     starts = (markers.DEFECT_SUMMARY, markers.SDK_SUMMARY, markers.CLAUDE_CODE_SUMMARY)
     if not body.startswith(starts):
         return ""
-    return f"{markers.KODA_SUMMARY}\n\n{markers.summary_body(body)}"
+    return f"{markers.KODA_SUMMARY}\n\n{markers.strip_summary_marker(body)}"
 
 
 def _text(blocks: list[Block], losses: Losses) -> str | None:
@@ -194,5 +194,5 @@ def _thinking(blocks: list[Block], losses: Losses) -> Row:
     if any("signature" in block or block.get("type") == "redacted_thinking" for block in thoughts) or len(texts) > 1:
         losses.add("replies whose thinking lost its signature or its parts")
         for block in thoughts:
-            losses.change(block, {"type": "thinking", "thinking": block.get("thinking")})
+            losses.replace(block, {"type": "thinking", "thinking": block.get("thinking")})
     return {"thinking_content": "\n\n".join(texts)} if texts else {}

@@ -13,7 +13,7 @@ from context_tui.formats.kit.usage import openai_usage
 from context_tui.formats.kit.values import epoch_ms, title_of, usage_or_note
 from context_tui.formats.openai.shape import OpenAIShape
 from context_tui.session.facts import Role
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 TYPED = (
     "Interrupted by user: ",
@@ -60,7 +60,7 @@ class MiniSweAgentShape(DocumentShape):
         for each in ("config", "model"):
             info = info.get(each) if isinstance(info, dict) else None
         if isinstance(info, dict) and isinstance(name := info.get("model_name"), str):
-            builder.facts.model = short(name)
+            builder.facts.model = truncate_name(name)
 
     def part(self, value: Any, place: int) -> Part:
         """A message; the last one of role ``exit`` was never sent."""
@@ -77,7 +77,7 @@ class MiniSweAgentShape(DocumentShape):
         part = replace(part, time=time if time >= 0 else part.time)
         if part.role == Role.ASSISTANT:
             usage, unread = usage_or_note(openai_usage, response.get("usage"))
-            model = short(name) if isinstance(name := response.get("model"), str) else ""
+            model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
             return replace(part, usage=usage, notes=(*part.notes, *unread), model=model)
         if part.role == Role.USER and not part.results:
             return replace(part, injected=self._observed(value, extra, place))

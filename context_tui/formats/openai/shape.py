@@ -12,7 +12,7 @@ from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, image_of,
 from context_tui.formats.kit.writing import tools_of
 from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 ROLES = {
     **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},
@@ -46,7 +46,7 @@ class OpenAIShape:
         """Take the model, the window and the size of the tools."""
         facts, response = builder.facts, run.get("response")
         model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
-        facts.model = short(model) if isinstance(model, str) else None
+        facts.model = truncate_name(model) if isinstance(model, str) else None
         builder.say_window(run.get("context_window"))
         facts.input_includes_cache = True
         if tools := run.get("tools") or run.get("functions"):

@@ -107,7 +107,7 @@ def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
         if images:
             losses.add("images of results moved to a user message after them", sum(map(bool, map(_url, images))))
             losses.add("images left out that Chat Completions cannot hold", sum(not _url(each) for each in images))
-            losses.change(result, {**result, "content": texts})
+            losses.replace(result, {**result, "content": texts})
     elif body is not None and not isinstance(body, str):
         content = compact_text(body)
         losses.add("JSON results turned into text")

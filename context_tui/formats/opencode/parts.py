@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 Value = dict[str, Any]
 Block = dict[str, Any]
@@ -154,7 +154,7 @@ def _spoken(info: Value, parts: list[Value], notes: list[str]) -> Part:
         if step.results:
             made.append(Part(Role.USER, step.results, results=True, flags=flags & MessageFlag.NOT_SENT, time=time))
     first, *more = made
-    model = short(as_id(info.get("modelID")))
+    model = truncate_name(as_id(info.get("modelID")))
     return Part(
         first.role,
         first.blocks,
@@ -244,7 +244,7 @@ def _file(part: Value) -> Block:
 def _error(error: Any) -> str:
     """Why a reply failed, in a line."""
     if not isinstance(error, dict):
-        return short(as_id(error))
+        return truncate_name(as_id(error))
     data = error.get("data")
     message = data.get("message") if isinstance(data, dict) else error.get("message")
     return f"{as_id(error.get('name'))}: {as_id(message)}"

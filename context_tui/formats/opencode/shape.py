@@ -12,7 +12,7 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import as_id, epoch_ms, usage_or_note
 from context_tui.formats.opencode.parts import compaction_in, is_summary, said, state_of, time_of, tokens_of
 from context_tui.session.facts import Compaction, Facts
-from context_tui.session.jsontext import loads, nested_deeper
+from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.spans import Spans
 
 REVERTED = "parts of this message that were reverted are left out: "
@@ -115,7 +115,7 @@ class OpencodeShape:
                 at = self._first[place] if place < len(self._first) else len(facts)
                 found.setdefault(max(at, facts.block_message[row] + 1), set()).add(row)
         for at, rows in found.items():
-            yield Compaction(at, "micro", "auto", cleared=frozenset(rows))
+            yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _reverted(self, revert: Any, length: int) -> list[set[int]]:
         """The messages from the one on that a session was taken back to; with a part named, those behind it."""
@@ -139,7 +139,7 @@ def parsed(entry: Entry) -> Parsed:
     info = loads(body)
     if not isinstance(info, dict):
         raise ValueError("not a JSON object")
-    if nested_deeper(info):
+    if is_nested_deeper(info):
         raise ValueError("nested too deeply")
     parts, notes = [], []
     for text in texts:
@@ -151,7 +151,7 @@ def parsed(entry: Entry) -> Parsed:
         except ValueError as error:
             notes.append(f"a part that cannot be read: {error}")
             continue
-        if nested_deeper(part):
+        if is_nested_deeper(part):
             notes.append("a part that is nested too deeply")
         else:
             parts.append(part)

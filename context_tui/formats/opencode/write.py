@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.writing import body_as_text, write_json
 from context_tui.formats.opencode.parts import ASKED
-from context_tui.session.derived import recorded_models, recorded_usage
+from context_tui.session.derived import collect_models, collect_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -77,7 +77,7 @@ def write_export(session: Session, path: Path) -> Losses:
     """
     losses, facts, context = Losses(), session.facts, session.context_at()
     made = _Document(f"ses_{uuid.uuid4().hex[:26]}", _model(facts.model), session.info.cwd or "/")
-    usages, models = recorded_usage(session), recorded_models(session)
+    usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
         if message["role"] == "assistant":
@@ -91,9 +91,9 @@ def write_export(session: Session, path: Path) -> Losses:
         part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
     _end(made)
     if session.content.system():
-        losses.note("the system prompt is left out; opencode adds its own")
+        losses.add_note("the system prompt is left out; opencode adds its own")
     if session.content.tools():
-        losses.note("the tool schemas are left out; opencode adds its own")
+        losses.add_note("the tool schemas are left out; opencode adds its own")
     created = [each["info"]["time"]["created"] for each in made.messages] or [1]
     info = {"id": made.session, "slug": f"exported-{made.session[-6:]}", "projectID": "global", "version": VERSION}
     info |= {"directory": made.folder, "title": session.info.title or "Exported session"}
@@ -158,14 +158,14 @@ def _reply(made: _Document, blocks: list[Block], time: int, usage: Usage | None,
                 state = {"status": "pending", "input": _input(block, losses)}
                 made.calls[call_id] = made.add("tool", callID=call_id, tool=str(block.get("name") or ""), state=state)
             case _:
-                losses.leave_out(NO_PLACE, block)
+                losses.omit(NO_PLACE, block)
 
 
 def _input(block: Block, losses: Losses) -> dict[str, Any]:
     given = block.get("input")
     if isinstance(given, dict):
         return given
-    losses.change(block, {**block, "input": input_of(given)}, "calls whose arguments were not an object")
+    losses.replace(block, {**block, "input": input_of(given)}, "calls whose arguments were not an object")
     return input_of(given)
 
 
@@ -179,7 +179,7 @@ def _given(made: _Document, blocks: list[Block], injected: list[bool], time: int
         if block.get("type") == "tool_result":
             part = made.calls.pop(str(block.get("tool_use_id") or ""), None)
             if part is None:
-                losses.leave_out("results left out whose call is not there", block)
+                losses.omit("results left out whose call is not there", block)
                 continue
             if part["messageID"] != newest:
                 losses.add("results moved to their calls")
@@ -195,7 +195,7 @@ def _given(made: _Document, blocks: list[Block], injected: list[bool], time: int
         elif file := _file(block):
             made.add("file", **file)
         else:
-            losses.leave_out(NO_PLACE, block)
+            losses.omit(NO_PLACE, block)
 
 
 def _state(made: _Document, part: dict[str, Any], block: Block, time: int, losses: Losses) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from context_tui.formats.openai.shape import call_of, content_block, schemas_of,
 from context_tui.formats.openhands.observations import with_metadata
 from context_tui.formats.openhands.views import View
 from context_tui.session.facts import Role, Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 Event = dict[str, Any]
 
@@ -103,7 +103,7 @@ class LegacyEvents:
                 name = event["tool_call_metadata"].get("function_name")
                 call = {"function": {"name": name, "arguments": _own(_arguments(event))}}
             blocks.append(call_of(call, own))
-        model = short(name) if isinstance(name := response.get("model"), str) else ""
+        model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
         return Part(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
 
     def _plain(self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]) -> Part:

@@ -13,7 +13,7 @@ from context_tui.formats.openhands.legacy import LegacyEvents
 from context_tui.formats.openhands.runs import stats_of
 from context_tui.formats.openhands.views import View
 from context_tui.session.facts import Usage
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 
 class OpenHandsShape(DocumentShape):
@@ -33,7 +33,7 @@ class OpenHandsShape(DocumentShape):
         if isinstance(metadata, dict):
             configured = metadata.get("llm_config") or configured
         if isinstance(configured, dict) and isinstance(model := configured.get("model"), str):
-            builder.facts.model = short(model)
+            builder.facts.model = truncate_name(model)
 
     def part(self, value: Any, place: int) -> Part:
         """What an event says."""

@@ -14,7 +14,7 @@ from typing import Any
 from context_tui.formats.kit.heads import head_values
 from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
 from context_tui.session.bodies import is_block_list
-from context_tui.session.derived import recorded_models, recorded_usage
+from context_tui.session.derived import collect_models, collect_usage
 from context_tui.session.facts import BlockFlag, MessageFlag, Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
@@ -36,7 +36,7 @@ def write_session(session: Session, path: Path) -> Losses:
     write_lines(_entries(session, losses), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
         if there:
-            losses.note(f"the {what} left out; pi adds its own")
+            losses.add_note(f"the {what} left out; pi adds its own")
     return losses
 
 
@@ -64,9 +64,9 @@ def _entries(session: Session, losses: Losses) -> Iterator[Entry]:
 def _bodies(session: Session, losses: Losses) -> Iterator[tuple[Entry, int]]:
     """What each entry says, and its time in epoch milliseconds."""
     facts, context = session.facts, session.context_at()
-    usages, models = recorded_usage(session), recorded_models(session)
+    usages, models = collect_usage(session), collect_models(session)
     tools: dict[str, str] = {}
-    messages = zip(context.order, session.messages_of(context), strict=True)
+    messages = zip(context.order, session.messages_in(context), strict=True)
     for place, (index, message) in enumerate(messages):
         time, blocks = facts.time[index], message["content"]
         if message["role"] == "assistant":
@@ -118,9 +118,9 @@ def _reply(message: Message, model: str, usage: Usage | None, losses: Losses) ->
                 told = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
                 content.append({"type": "toolCall", **told, "arguments": arguments})
                 if given != arguments:
-                    losses.change(block, {**block, "input": arguments}, "calls whose arguments are no object")
+                    losses.replace(block, {**block, "input": arguments}, "calls whose arguments are no object")
             case other:
-                losses.leave_out(f"blocks of type {other} left out, which pi cannot hold", block)
+                losses.omit(f"blocks of type {other} left out, which pi cannot hold", block)
     begins = next((told for told in APIS if model.startswith(told[0])), ("", *OTHER_API))
     calls = any(block["type"] == "toolCall" for block in content)
     return {
@@ -147,7 +147,7 @@ def _result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
         content = [made for block in body if (made := _part(block))]
         if len(content) < len(body):
             kept = [block for block in body if _part(block)]
-            losses.change(result, {**result, "content": kept}, "results whose images pi cannot hold")
+            losses.replace(result, {**result, "content": kept}, "results whose images pi cannot hold")
     else:
         content = [{"type": "text", "text": body_as_text(result, losses)}]
     own = str(result.get("tool_use_id") or "")
@@ -162,7 +162,7 @@ def _spoken(blocks: list[Block], losses: Losses) -> list[Block]:
         if made := _part(block):
             content.append(made)
         else:
-            losses.leave_out(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
+            losses.omit(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
     return content
 
 

@@ -14,7 +14,7 @@ from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, text_in, 
 from context_tui.formats.kit.writing import tools_of
 from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 CONTINUES = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
 LISTS = Lists(("input", "output"), ("type", "role"), never=("object",), texts=True)
@@ -49,7 +49,7 @@ class ResponsesShape:
         """Take the model, the window, the instructions and the size of the tools."""
         facts, response = builder.facts, response_of(run) or {}
         model = run.get("model") or response.get("model")
-        facts.model = short(model) if isinstance(model, str) else None
+        facts.model = truncate_name(model) if isinstance(model, str) else None
         facts.input_includes_cache = True
         builder.say_window(run.get("context_window"))
         self._instructed = run.get("instructions") is not None

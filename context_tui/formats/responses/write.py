@@ -55,7 +55,7 @@ def _sent(item: Item, losses: Losses) -> Item | None:
     """An item as it may be sent; reasoning that is not encrypted whole cannot be."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
-        losses.leave_out(THINKING, item_part(item).blocks[0])
+        losses.omit(THINKING, item_part(item).blocks[0])
         return None
     if kind in HOSTED:
         return item

@@ -13,7 +13,7 @@ from context_tui.formats.mini_swe_agent.shape import task_title
 from context_tui.formats.openai.shape import OpenAIShape
 from context_tui.session.facts import Role
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import short
+from context_tui.session.limits import truncate_name
 
 PROCESSOR = "last_n_observations"
 
@@ -79,7 +79,7 @@ class SweAgentShape(DocumentShape):
         agent = _configured_agent(run.get("replay_config"))
         model = agent.get("model")
         if isinstance(model, dict) and isinstance(name := model.get("name"), str):
-            builder.facts.model = short(name)
+            builder.facts.model = truncate_name(name)
         self._elision = _elision_of(agent)
 
     def part(self, value: Any, place: int) -> Part:

@@ -350,7 +350,7 @@ def _calls(replay: Replay, recorded: Recorded) -> list[Sent]:
                 0,
                 NOTHING_CHANGED if found else 0,
                 sent=time,
-                ended=facts.ended[message],
+                ended=facts.end_time[message],
                 lives=lives,
                 key=last.key if last else None,
             )

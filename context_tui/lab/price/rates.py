@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from context_tui.lab.price.cache import Used
 from context_tui.session.facts import Usage
-from context_tui.session.window import plain_name
+from context_tui.session.window import normalize_model_name
 
 Unit = Literal["USD", "input tokens"]
 FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
@@ -67,7 +67,7 @@ WITHOUT_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 
 def rates_of(model: str | None) -> Rates | None:
     """What the tokens of *model* cost in USD; None: unknown. Its name may have a gateway's prefix and a date."""
-    name = plain_name(model or "")
+    name = normalize_model_name(model or "")
     listed = _table()
     known = max((each for each in listed if name.startswith(each)), key=len, default=None)
     if known is None or not _ENDING.fullmatch(name, len(known)):
@@ -115,7 +115,11 @@ def table_of(models: Iterable[str | None], *, fee: bool) -> Table:
 def _table() -> dict[str, Rates]:
     """The table, by model."""
     text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
-    return {name: _rates(entry) for entry in tomllib.loads(text)["price"] for name in map(plain_name, entry["models"])}
+    return {
+        name: _rates(entry)
+        for entry in tomllib.loads(text)["price"]
+        for name in map(normalize_model_name, entry["models"])
+    }
 
 
 def _rates(entry: dict[str, Any]) -> Rates:

@@ -132,7 +132,7 @@ class _Recording:
         model = facts.request_model[row]
         floor = self.floors.setdefault(model, _Floor())
         sent = self._sent(row, since)
-        ended = max(facts.ended[message], facts.request_time[row])
+        ended = max(facts.end_time[message], facts.request_time[row])
         spoken = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
         kept, why = self._kept(row)
         if calls and self.answers_cached and self._typed(row) and facts.requests[row - 1].output_trusted:
@@ -166,7 +166,7 @@ class _Recording:
         facts = self.facts
         if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
             return facts.request_time[row]
-        return max(max(facts.time[message], facts.ended[message]) for message in since)
+        return max(max(facts.time[message], facts.end_time[message]) for message in since)
 
     def _kept(self, row: int) -> tuple[int, str | None]:
         """Tokens that request *row* has in common with those before it, and what happened if that is not all."""
@@ -187,13 +187,17 @@ class _Recording:
         facts, drop = self.facts, self.drops.get(message)
         since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
         until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
-        firsts = [facts.block_message[min(each.cleared)] for each in facts.compactions[since:until] if each.cleared]
+        firsts = [
+            facts.block_message[min(each.cleared_blocks)]
+            for each in facts.compactions[since:until]
+            if each.cleared_blocks
+        ]
         if firsts:
             return min(firsts), "microcompaction"
         if drop is None:
             return None, None
-        if drop.results:
-            return facts.block_message[min(drop.results)], "old results were cleared"
+        if drop.cleared_blocks:
+            return facts.block_message[min(drop.cleared_blocks)], "old results were cleared"
         return 0, str(drop.explained_by or "part of the context went")
 
     def _typed(self, row: int) -> bool:

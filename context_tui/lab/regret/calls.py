@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from context_tui.lab.regret.powershell import files_read, script_of
 from context_tui.lab.regret.tools import COMMAND_LINES, DIFFS, OLD, PATHS, SEVERAL, WHOLE, verb_of
-from context_tui.session.bodies import part_read
+from context_tui.session.bodies import parse_read_range
 from context_tui.session.jsontext import compact_text
 
 LONGEST_COMMAND = 2_000
@@ -90,7 +90,11 @@ def _parts_of(given: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _part(given: Mapping[str, Any]) -> object:
     """The part of a file that is asked for; empty for all of it."""
     return (
-        part_read(dict(given)) or given.get("view_range") or given.get("line_ranges") or given.get("line_number") or ""
+        parse_read_range(dict(given))
+        or given.get("view_range")
+        or given.get("line_ranges")
+        or given.get("line_number")
+        or ""
     )
 
 

@@ -15,7 +15,7 @@ from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
 from context_tui.lab.regret.index import TIERS, Tier, Use, Uses
 from context_tui.lab.replay.result import NEVER, Replay
-from context_tui.session.bodies import text_in
+from context_tui.session.bodies import get_text
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
@@ -141,7 +141,7 @@ class Left:
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""
-        earlier = cut.plan.context.replaced.get(row)
+        earlier = cut.plan.context.replacements.get(row)
         return render(earlier.text if earlier else self._body(row))
 
     def _body(self, row: int) -> Any:
@@ -150,7 +150,7 @@ class Left:
         if row not in bodies:
             session = self.uses.session
             block = session.content.blocks(session.facts.block_message[row])[session.facts.ordinal(row)]
-            bodies[row] = text_in(block)
+            bodies[row] = get_text(block)
         return bodies[row]
 
     def first(self, row: int) -> Use | None:

@@ -224,7 +224,7 @@ class _Indexing:
                 self.paths.add(row, paths_in(text) & self.paths.rows.keys())
                 found = lines_in(text, LEAST_OLD)
                 self.lines.add(row, self.lines.rows.keys() & found)
-            made = facts.use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
+            made = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
             does = self.does.get(made)
             if does is None or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
@@ -263,7 +263,7 @@ class _Indexing:
 
     def _is_about(self, row: int, files: Sequence[str]) -> bool:
         """Whether a block is of a call that read or changed one of some files."""
-        made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.use_of(row)
+        made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
         does = self.does.get(made)
         known = (*does.reads, *does.changes) if does else ()
         return any(same_file(one, other) for one in known for other in files)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, KeysView
 from typing import Any
 
-from context_tui.session.bodies import body_text
+from context_tui.session.bodies import body_to_text
 
 LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE, LEAST_STEM = 8, 5, 7, 24, 6
 """Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""
@@ -117,7 +117,7 @@ def text_of(block: dict[str, Any]) -> str:
     """What a block says, of whatever kind: the strings of a call's arguments, one under the other."""
     match block.get("type"):
         case "tool_result":
-            return _without_reminders(body_text(block.get("content")))
+            return _without_reminders(body_to_text(block.get("content")))
         case "tool_use":
             return "\n".join(strings_in(block.get("input")))
         case "thinking":

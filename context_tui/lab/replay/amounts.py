@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from context_tui.session.context import Body
 from context_tui.session.facts import BlockFlag, Facts, Kind
 from context_tui.session.fitting import PRIOR, Factors
-from context_tui.session.sizes import BYTES_PER_TOKEN, tokens_of_bytes
-from context_tui.tokens.rulers import TYPICAL_IMAGE
+from context_tui.session.sizes import BYTES_PER_TOKEN, bytes_to_tokens
+from context_tui.tokens.rulers import TYPICAL_IMAGE_TOKENS
 
 Amount = tuple[int, int, int, int, int, int, int]
 """Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; images; requests."""
@@ -34,7 +34,7 @@ def of_block(facts: Facts, row: int) -> Amount:
         return one(IMAGES, 1)
     if kind == Kind.THINKING:
         shown = facts.text_bytes[row]
-        return (0, tokens_of_bytes(shown), tokens_of_bytes(facts.size[row] - shown), 0, 0, 0, 0)
+        return (0, bytes_to_tokens(shown), bytes_to_tokens(facts.size[row] - shown), 0, 0, 0, 0)
     place = _PLACE.get(kind, -1)
     return one(place, facts.size[row] // BYTES_PER_TOKEN) if place >= 0 else NOTHING
 
@@ -97,8 +97,8 @@ def total(amounts: Iterable[Amount]) -> Amount:
 def weights(factors: Factors | None) -> tuple[float, ...]:
     """Recorded tokens per unit of each kind, by the factors of a model; typical ones where there are none."""
     found = factors or PRIOR
-    image = float(TYPICAL_IMAGE) if found.image is None else found.image
-    return (found.text, found.thinking, found.signature, found.call, found.result, image, found.each)
+    image = float(TYPICAL_IMAGE_TOKENS) if found.image is None else found.image
+    return (found.text, found.thinking, found.signature, found.call, found.result, image, found.request_overhead)
 
 
 def tokens_of(amount: Amount, by: tuple[float, ...]) -> int:

@@ -19,7 +19,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.context import Context
-from context_tui.session.epochs import epoch_at, last_rewrite
+from context_tui.session.epochs import epoch_at, find_last_rewrite
 from context_tui.session.facts import Compaction
 
 
@@ -126,7 +126,7 @@ def _tested(
 
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
-        start = max(start, last_rewrite(facts, at - 1))
+        start = max(start, find_last_rewrite(facts, at - 1))
     looked = attrgetter("at")
     before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
     if compaction.trigger == "manual":
@@ -136,8 +136,8 @@ def _tested(
         return told("no size was recorded in its context before it")
     context = session.context_at(at)
     if micro:
-        kept = {row: body for row, body in context.replaced.items() if row not in compaction.cleared}
-        context = replace(context, replaced=kept, rewritten=last_rewrite(facts, at - 1), memo={})
+        kept = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
+        context = replace(context, replacements=kept, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
     state_now = runtime_state_of(context, session.window_at(at), len(session))
     now, looks = fires(state_now), [(state, fires(state)) for state in before]
     above, by_file = max(sizes), recorded is not None

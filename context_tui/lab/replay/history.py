@@ -14,9 +14,9 @@ from context_tui.lab.replay.result import Recorded, rows_of
 from context_tui.lab.replay.snapshots import Beginning, Replaced
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind, Role
-from context_tui.tokens.estimators import bytes4, message_tokens
-from context_tui.tokens.measured import Measured, measured
-from context_tui.tokens.reasoning import EndedReasoning
+from context_tui.tokens.estimators import bytes4, count_message_tokens
+from context_tui.tokens.measured import ContextIndex, index_context
+from context_tui.tokens.reasoning import PastReasoning
 
 _ASSISTANT = int(Role.ASSISTANT)
 
@@ -61,9 +61,9 @@ class History:
         self._besides: Amount = NOTHING  # what it holds besides all that was appended, by other bodies and messages
         self._split = (0, 0, 0), (NOTHING, NOTHING)  # what was asked for last, and the answer
         self._where: tuple[dict[int, int], int] = {}, 0  # positions of so many messages
-        self._reasoned = 0, 0, EndedReasoning(recording.facts)  # the generation, so many messages, and what they hold
+        self._reasoned = 0, 0, PastReasoning(recording.facts)  # the generation, so many messages, and what they hold
         self._context: Context | None = None  # that was given away last,
-        self._sums: Measured | None = None  # and its sums, which go on with the history
+        self._sums: ContextIndex | None = None  # and its sums, which go on with the history
         self._appended = recording.appended(recorded)
         self.sums = self._appended.tokens
 
@@ -82,11 +82,11 @@ class History:
         self._forget()
         facts, content = self.recording.facts, self.recording.content
         order, replaced = Beginning(self.order), self.replaced.now()
-        context = Context(facts, self.at, order, self._epoch_start, replaced, rewritten=self.floor, content=content)
+        context = Context(facts, self.at, order, self._epoch_start, replaced, last_rewrite=self.floor, content=content)
         if self._sums is None:
-            self._sums = measured(context)
+            self._sums = index_context(context)
         else:
-            self._sums.grow(context, self.order, self.replaced)
+            self._sums.extend(context, self.order, self.replaced)
         self._context = context
         return context
 
@@ -102,8 +102,8 @@ class History:
             return 0
         generation, taken, made = self._reasoned
         if generation != self.generation:
-            taken, made = 0, EndedReasoning(self.recording.facts)
-        made.take(self.order[taken:])
+            taken, made = 0, PastReasoning(self.recording.facts)
+        made.update(self.order[taken:])
         self._reasoned = self.generation, len(self.order), made
         return made.tokens
 
@@ -164,7 +164,7 @@ class History:
         found: list[Amount] = []
         for plan in reversed(plans):
             for row in rows.keys() & rows_of(plan):
-                before = plan.context.replaced.get(row)
+                before = plan.context.replacements.get(row)
                 there[row] = of_body(facts, row, before) if before else of_block(facts, row)
             stay = total(minus(there[row], of_body(facts, row, rows[row])) for row in there)
             lost = total(minus(of_block(facts, row), of_body(facts, row, body)) for row, body in rows.items())
@@ -288,7 +288,7 @@ class History:
     def _put(self, bodies: Mapping[int, Body]) -> Amount:
         """Let bodies stand in place of blocks; returns what it holds more by that."""
         self._forget()
-        if self._sums is not None and not self._sums.put(bodies, self.replaced):
+        if self._sums is not None and not self._sums.replace_bodies(bodies, self.replaced):
             self._sums = None
         self.replaced.put(bodies)
         more = NOTHING
@@ -311,7 +311,7 @@ class History:
         """Estimated tokens of everything, counted anew."""
         facts, owner = self.recording.facts, self.recording.facts.block_message
         there = set(self.order)
-        tokens = sum(message_tokens(facts, message) for message in self.order)
+        tokens = sum(count_message_tokens(facts, message) for message in self.order)
         return tokens + sum(
             body.tokens - bytes4(facts, row) for row, body in self.replaced.items() if owner[row] in there
         )

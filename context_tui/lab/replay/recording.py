@@ -29,15 +29,15 @@ from context_tui.lab.replay.amounts import (
 from context_tui.lab.replay.result import Call, Recorded
 from context_tui.lab.replay.scaling import Scale, scale_of, scaled
 from context_tui.policies.triggers import phases_at
-from context_tui.session.context import STUBS, Body
+from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.epochs import order_at
 from context_tui.session.facts import Kind, MessageFlag, Role
 from context_tui.session.session import Content, Session
 from context_tui.session.sizes import BYTES_PER_TOKEN
 from context_tui.session.window import Window
-from context_tui.tokens.calibration import Calibration, calibrations
-from context_tui.tokens.estimators import message_tokens
-from context_tui.tokens.recorded import in_file
+from context_tui.tokens.calibration import Calibration, calibrate
+from context_tui.tokens.estimators import count_message_tokens
+from context_tui.tokens.recorded import estimate_prompt
 
 USUAL_SUMMARY = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
@@ -83,8 +83,8 @@ class _SummaryContent:
     def tools(self) -> list[dict[str, Any]]:
         return self.recorded.tools()
 
-    def unchanged(self) -> bool:
-        return self.recorded.unchanged()
+    def is_unchanged(self) -> bool:
+        return self.recorded.is_unchanged()
 
 
 class Appended(NamedTuple):
@@ -120,8 +120,8 @@ class Recording:
 
     def __init__(self, session: Session, summary_tokens: int | None = None) -> None:
         facts, length = session.facts, len(session)
-        self.session, self.facts = session, facts.extendable()
-        self.calibrations: list[Calibration] = calibrations(facts)
+        self.session, self.facts = session, facts.copy()
+        self.calibrations: list[Calibration] = calibrate(facts)
         self.sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
         rows = {message: row for row, message in enumerate(facts.request_message)}
         self.events = _events(session)
@@ -132,7 +132,7 @@ class Recording:
         end = self.calls[-1].message if self.calls else -1
         looks = ((message, phases_at(facts, message)) for message in range(end + 1) if self.sent[message])
         self.looks = [(message, phases) for message, phases in looks if phases]
-        sizes = [message_tokens(facts, message) for message in summaries if self.sent[message]]
+        sizes = [count_message_tokens(facts, message) for message in summaries if self.sent[message]]
         told = [size for size in sizes if size]  # what is encrypted says nothing
         self.summary_tokens = summary_tokens or (round(median(told)) if told else USUAL_SUMMARY)
         self.content = _SummaryContent(session.content, {})
@@ -183,9 +183,9 @@ class Recording:
         """
         facts = self.session.facts
         if not facts.requests:
-            return tokens_of(one(TEXT, in_file(facts)), self._usual)
+            return tokens_of(one(TEXT, estimate_prompt(facts)), self._usual)
         context = self.session.context_at(facts.request_message[0])
-        held = tokens_of(self.content_of(context.order, context.replaced), self.weights_at(0))
+        held = tokens_of(self.content_of(context.order, context.replacements), self.weights_at(0))
         return max(facts.requests[0].context - held, 0)
 
     @cached_property
@@ -227,7 +227,7 @@ class Recording:
             left_out = self.undone if recorded == "ignore" else frozenset[int]()
             there = [sent and message not in left_out for message, sent in enumerate(self.sent)]
             new = [message if is_there else -1 for message, is_there in enumerate(there)]
-            tokens = (message_tokens(facts, message) if message >= 0 else 0 for message in new)
+            tokens = (count_message_tokens(facts, message) if message >= 0 else 0 for message in new)
             kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
             held = (self.amount(message) if message >= 0 else NOTHING for message in new)
             self._appended[recorded] = Appended(
@@ -296,11 +296,11 @@ def _events(session: Session) -> list[Event]:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
                 found.append(Event(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
     for compaction in facts.compactions:
-        if compaction.rewrote and compaction.message <= length:
-            cleared = dict.fromkeys(sorted(compaction.cleared), STUBS["recorded"])
+        if compaction.is_rewrite and compaction.message <= length:
+            cleared = dict.fromkeys(sorted(compaction.cleared_blocks), CLEARED_BODIES["recorded"])
             found.append(Event(compaction.message, cleared=cleared, rewrote=True, compaction=True))
     for drop in session.drops:
-        if drop.results and drop.message < length:
-            cleared = dict.fromkeys(drop.results, STUBS["inferred"])
+        if drop.cleared_blocks and drop.message < length:
+            cleared = dict.fromkeys(drop.cleared_blocks, CLEARED_BODIES["inferred"])
             found.append(Event(drop.message, cleared=cleared, compaction=True, silent=True))
     return sorted(found, key=lambda event: (event.at, event.silent, event.order is None))

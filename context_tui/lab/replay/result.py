@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from context_tui.compaction.plan import Plan
 from context_tui.session.session import Session
-from context_tui.session.values import value
+from context_tui.session.values import value_class
 
 Recorded = Literal["keep", "ignore"]
 """What becomes of the compactions that the recording holds: they happen as recorded, or not at all."""
@@ -40,7 +40,7 @@ class Cut(NamedTuple):
     written: int = 0
 
 
-@value()
+@value_class()
 class Firing:
     """One time that a policy changed the context.
 

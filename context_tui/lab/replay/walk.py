@@ -235,7 +235,7 @@ class Walk:
         else:
             believed = usage.context + history.sums[message] - history.sums[reply]
         spoke = history.last_assistant()
-        since = facts.ended[spoke] if spoke >= 0 else -1
+        since = facts.end_time[spoke] if spoke >= 0 else -1
         idle = (facts.time[message] - since) / 1000 if 0 <= since <= facts.time[message] else None
         return RuntimeState(
             message,
@@ -310,7 +310,7 @@ class Walk:
         self, step: _Step, plan: Plan, trigger: Trigger, believed: int | None, decided: int, message: int
     ) -> None:
         history, before = self.history, self.history.more
-        head = self.recording.content_of(plan.head_messages, plan.context.replaced) if plan.summarises else None
+        head = self.recording.content_of(plan.head_messages, plan.context.replacements) if plan.summarises else None
         first = history.carry_out(plan, self.summary_tokens, decided)
         self.changes.append(
             _Change(

@@ -29,7 +29,7 @@ from context_tui.policies.defect_microcompact import CLEARED_TOKENS, DefectMicro
 from context_tui.session.context import Context
 from context_tui.session.facts import BlockFlag
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 Ints = NDArray[np.int64]
 MOST_CELLS = 1_000_000
@@ -147,7 +147,7 @@ class _Track:
         self._believe(made, sums)
         self._weigh(made)
         at = [recording.window_at(look, call) for look, call, _ in self._at()]
-        self.windows = np.array([each.tokens if each.known else UNKNOWN_WINDOW for each in at], np.int64)
+        self.windows = np.array([each.tokens if each.is_known else UNKNOWN_WINDOW for each in at], np.int64)
         self.blind, self.lowest = np.zeros(len(looks), np.bool_), np.zeros(len(self.was) + 1, np.int64)
         for each in self.segments:
             self._foresee(each)
@@ -177,8 +177,8 @@ class _Track:
 
     def _segment(self, history: History, begin: int, end: int, anew: bool, sums_at: int, before: int) -> _Segment:
         order, replaced = tuple(history.order), history.replaced
-        context = Context(self.recording.facts, history.at, order, replaced=dict(replaced))
-        sums, facts = measured(context), self.recording.facts
+        context = Context(self.recording.facts, history.at, order, replacements=dict(replaced))
+        sums, facts = index_context(context), self.recording.facts
         left = np.array([not is_cleared(context, row) for row in sums.results.block], np.bool_)
         columns = (sums.results.block, sums.results.tokens, sums.results.position)
         block, tokens, at = (np.array(each, np.int64)[left] for each in columns)

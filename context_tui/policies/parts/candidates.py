@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.tokens.measured import Measured, measured
+from context_tui.tokens.measured import ContextIndex, index_context
 
 
 class Blocks(Protocol):
@@ -54,7 +54,7 @@ class _Kept:
 
 def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
     """The blocks of a kind."""
-    sums = measured(context)
+    sums = index_context(context)
     if kind == _RESULT:
         return sums.results
     found, known = sums.memo.get(kind, (_Blocks([], []), 0))
@@ -71,7 +71,7 @@ def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
 
 def rows_of_calls(context: Context) -> dict[int, list[int]]:
     """Rows of the blocks that make each call."""
-    sums, blocks = measured(context), blocks_of_kind(context, Kind.TOOL_USE)
+    sums, blocks = index_context(context), blocks_of_kind(context, Kind.TOOL_USE)
     found, known = sums.memo.get("calls", (dict[int, list[int]](), 0))
     for row in blocks.block[known:]:
         found.setdefault(context.facts.call[row], []).append(row)
@@ -80,7 +80,7 @@ def rows_of_calls(context: Context) -> dict[int, list[int]]:
     return kept
 
 
-def kept_numbers(sums: Measured, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
+def kept_numbers(sums: ContextIndex, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
     """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
 
     What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
@@ -88,9 +88,9 @@ def kept_numbers(sums: Measured, key: Hashable, blocks: Blocks, choose: Choose) 
     kept: _Kept | None = sums.memo.get(key)
     if kept is None:
         kept = sums.memo[key] = _Kept()
-    known, length, spans = kept.known, len(blocks.block), len(sums.spans)
+    known, length, spans = kept.known, len(blocks.block), len(sums.changed_ranges)
     if kept.spans < spans:
-        for first, last in sums.spans[kept.spans :]:
+        for first, last in sums.changed_ranges[kept.spans :]:
             begin = bisect_left(blocks.position, first, hi=known)
             kept.look(range(begin, bisect_right(blocks.position, last, hi=known)), choose)
         kept.spans = spans

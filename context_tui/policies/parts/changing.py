@@ -15,12 +15,12 @@ from context_tui.policies.parts.candidates import rows_of_calls
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
 from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, is_marked, marker_bytes, select
-from context_tui.session.bodies import body_text
+from context_tui.session.bodies import body_to_text
 from context_tui.session.context import Body, Context
 from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.tokens.estimators import bytes4, tokens_of_bytes
-from context_tui.tokens.measured import measured
+from context_tui.tokens.estimators import bytes4, bytes_to_tokens
+from context_tui.tokens.measured import index_context
 
 
 class Changed(NamedTuple):
@@ -44,7 +44,7 @@ class Changed(NamedTuple):
 
 def changing(name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: Limits) -> Plan:
     """What a rule that clears or truncates would do; linear in the context, and facts only."""
-    sums, turns = measured(context), rule.keep.turns
+    sums, turns = index_context(context), rule.keep.turns
     if turns is not None and len(sums.turn_starts) < turns:
         few = {0: "no turn starts in this context", 1: "only one turn"}
         have = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
@@ -87,7 +87,7 @@ def _cleared(name: str, context: Context, rows: list[int], freed: int, of: Of, m
     """Bodies with the marker, or nothing, in their place."""
     if of == "inputs":
         facts = context.facts
-        left = sum(tokens_of_bytes(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
+        left = sum(bytes_to_tokens(utf8_len(facts.tool_name(row)) + EMPTY_INPUT) for row in rows)
         return Changed(rows, freed - left, lambda row: Change("clear", input_body(facts, row, {}), name))
     change = removal(name) if of == "thinking" else clearing(name, marker)
     return Changed(rows, freed - len(rows) * change.body.tokens, change)
@@ -97,8 +97,8 @@ def _cleared(name: str, context: Context, rows: list[int], freed: int, of: Of, m
 def clearing(name: str, marker: str) -> Change:
     """The marker in place of a body; the lines that went are counted when it is carried out."""
     if LINES not in marker:
-        return Change("clear", Body.of(marker), name)
-    return Change("clear", Body(None, marker_bytes(marker)), name, lambda body: lined(marker, body_text(body)))
+        return Change("clear", Body.from_text(marker), name)
+    return Change("clear", Body(None, marker_bytes(marker)), name, lambda body: lined(marker, body_to_text(body)))
 
 
 def lined(marker: str, text: str) -> str:
@@ -112,7 +112,7 @@ def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
     answered = dict.fromkeys(facts.call[row] for row in results.rows)
     rows = [row for call in answered for row in calls.get(call, ()) if not is_marked(context, row, "inputs", "")]
     empty = _cleared(name, context, rows, sum(_tokens(context, row) for row in rows), "inputs", "")
-    use, position = Kind.TOOL_USE, measured(context).position_of
+    use, position = Kind.TOOL_USE, index_context(context).position_of
     both = sorted((*results.rows, *rows), key=lambda row: (position[facts.block_message[row]], row))
     return Changed(
         both,
@@ -123,7 +123,7 @@ def _with_inputs(name: str, context: Context, results: Changed) -> Changed:
 
 def _tokens(context: Context, row: int) -> int:
     """Tokens of a block as it stands in the context."""
-    body = context.replaced.get(row)
+    body = context.replacements.get(row)
     return body.tokens if body else bytes4(context.facts, row)
 
 
@@ -141,7 +141,7 @@ def _truncated(name: str, cut: Truncate, rows: list[int], before: int) -> Change
 
 def truncated_text(cut: Truncate, content: Any) -> str:
     """A result with its middle cut out; of a character that a cut falls in, as many question marks stand as bytes."""
-    encoded = body_text(content).encode("utf-8", "surrogatepass")
+    encoded = body_to_text(content).encode("utf-8", "surrogatepass")
     first, last = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
     return f"{cut.before}{_text(first)}{cut.middle}{_text(last)}{cut.after}"
 

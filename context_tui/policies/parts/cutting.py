@@ -14,7 +14,7 @@ from context_tui.policies.parts.keeping import Keep, Limits
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind, MessageFlag, Role
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 Place = Literal["any", "turn", "pair", "message", "assistant", "after_assistant"]
 """Before which messages a cut may be: any, one that starts a turn, where no call is parted from its result, one that is
@@ -77,7 +77,7 @@ def cut_of(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int
     start = keep.start(context, limits)
     if start >= length and not _kept_at_end(keep):
         return length
-    if cut.newest_turn and (turns := measured(context).turn_starts) and turns[-1] > first:
+    if cut.newest_turn and (turns := index_context(context).turn_starts) and turns[-1] > first:
         start = min(start, turns[-1])
     return _place(context, start, cut, first)
 
@@ -89,7 +89,7 @@ def _kept_at_end(keep: Keep) -> bool:
 
 
 def _by_head(context: Context, head: Head, cut: Cut, first: int, limits: Limits) -> int:
-    sums, length, share = measured(context), len(context), head.share
+    sums, length, share = index_context(context), len(context), head.share
     while True:
         count = int((length - first) * share) if head.even else round((length - first) * share)
         start = first + (count - count % 2 if head.even else count)
@@ -117,7 +117,7 @@ def _place(context: Context, start: int, cut: Cut, first: int) -> int:
 
 
 def _otherwise(context: Context, start: int, what: Otherwise, first: int) -> int | None:
-    length, turns = len(context), measured(context).turn_starts
+    length, turns = len(context), index_context(context).turn_starts
     if what == "newest_turn":
         return turns[-1] if turns and turns[-1] > first else None
     if what == "all":
@@ -133,7 +133,7 @@ def _nearest(context: Context, start: int, kind: Place, move: str, first: int) -
     """The nearest position of a kind at *start* or to one side of it, behind *first* and within the context."""
     length = len(context)
     if kind == "turn":
-        turns = measured(context).turn_starts
+        turns = index_context(context).turn_starts
         at = bisect_left(turns, start) if move == "forward" else bisect_right(turns, start) - 1
         nearest = turns[at:] if move == "forward" else reversed(turns[: at + 1])
         calls = open_calls(context)  # what was typed may stand between a call and its result

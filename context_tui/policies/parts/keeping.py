@@ -13,7 +13,7 @@ from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
 from context_tui.tokens.estimators import BYTES_PER_TOKEN
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 
 class Protected(NamedTuple):
@@ -89,7 +89,7 @@ class Keep(Part):
 
     def ends(self, context: Context, limits: Limits) -> list[Protected]:
         """The parts of the end that are kept."""
-        sums, length = measured(context), len(context)
+        sums, length = index_context(context), len(context)
         found: list[Protected] = []
         if self.turns is not None:
             starts, turns = sums.turn_starts, self.turns

@@ -20,7 +20,7 @@ from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 Of = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""
@@ -73,9 +73,9 @@ class Selection(NamedTuple):
 
 def is_marked(context: Context, row: int, of: Of, marker: str) -> bool:
     """Whether a block has been cleared before: it is the marker; where facts keep no such text, takes as many bytes."""
-    body = context.replaced.get(row)
+    body = context.replacements.get(row)
     if body is not None:
-        if body.known or body.removed:
+        if body.source or body.removed:
             return True
         if of == "inputs":
             return body.text == "{}"
@@ -83,7 +83,7 @@ def is_marked(context: Context, row: int, of: Of, marker: str) -> bool:
     if of != "results":
         return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT
     if marker.startswith("[") and len(marker) <= START_LENGTH and LINES not in marker:
-        return context.facts.starts.get(row) == marker
+        return context.facts.bracket_starts.get(row) == marker
     more = context.facts.text_bytes[row] - marker_bytes(marker)
     return -1 <= more <= MOST_DIGITS - 2 if LINES in marker else more == 0
 
@@ -141,7 +141,7 @@ def _candidates(
     """Numbers of the blocks that the rule could change, whatever is kept now."""
     block = blocks.block
     unmarked = kept_numbers(
-        measured(context),
+        index_context(context),
         ("unmarked", of, marker),
         blocks,
         lambda numbers: [number for number in numbers if not is_marked(context, block[number], of, marker)],
@@ -153,7 +153,7 @@ def _candidates(
     def choose(numbers: range) -> list[int]:
         return _fitting(context, rule, of, blocks, between(unmarked, numbers.start, numbers.stop), longer_than)
 
-    return kept_numbers(measured(context), ("fitting", of, marker, *limits), blocks, choose)
+    return kept_numbers(index_context(context), ("fitting", of, marker, *limits), blocks, choose)
 
 
 _NO_LIMITS = ((), (), None, None, None, None)
@@ -163,7 +163,7 @@ def _fitting(
     context: Context, rule: Select, of: Of, blocks: Blocks, chosen: list[int], longer_than: int | None
 ) -> list[int]:
     """Those of the right tool and size."""
-    facts, replaced, block = context.facts, context.replaced, blocks.block
+    facts, replaced, block = context.facts, context.replacements, blocks.block
     if rule.tools:
         only = _rows(context, rule.tools)
         chosen = [number for number in chosen if facts.tool[block[number]] in only]
@@ -195,7 +195,7 @@ def _now(context: Context, rule: Select, blocks: Blocks, found: list[int], first
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
     if rule.paired:
-        calls = measured(context).tool_of_call
+        calls = index_context(context).tool_of_call
         chosen = [number for number in chosen if facts.call[blocks.block[number]] in calls]
     return chosen
 
@@ -203,8 +203,8 @@ def _now(context: Context, rule: Select, blocks: Blocks, found: list[int], first
 def _tokens_of(context: Context, of: Of, blocks: Blocks) -> Callable[[int], int]:
     """Tokens of blocks as they stand in the context, by their numbers."""
     if of == "results":
-        return measured(context).results.tokens.__getitem__
-    facts, replaced, rows = context.facts, context.replaced, blocks.block
+        return index_context(context).results.tokens.__getitem__
+    facts, replaced, rows = context.facts, context.replacements, blocks.block
 
     def tokens(number: int) -> int:
         body = replaced.get(rows[number])
@@ -287,7 +287,7 @@ DONE = {"results": "cleared", "inputs": "cleared", "thinking": "dropped"}
 
 def _unfit(context: Context, rule: Select, block: int) -> Kept | None:
     """Why a body is not of the right tool or size."""
-    facts, body = context.facts, context.replaced.get(block)
+    facts, body = context.facts, context.replacements.get(block)
     tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
     if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
         what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
@@ -304,7 +304,7 @@ def _unfit(context: Context, rule: Select, block: int) -> Kept | None:
 
 def _unfit_now(context: Context, rule: Select, block: int) -> Kept | None:
     """Why a body is not changed at this moment."""
-    if rule.paired and context.facts.call[block] not in measured(context).tool_of_call:
+    if rule.paired and context.facts.call[block] not in index_context(context).tool_of_call:
         return Kept(Code.NOT_COMPACTABLE, "its call is missing")
     if rule.older_than is not None and not _is_old(context, rule.older_than, block):
         return Kept(Code.KEPT, f"not older than {rule.older_than:,} seconds")
@@ -314,12 +314,12 @@ def _unfit_now(context: Context, rule: Select, block: int) -> Kept | None:
 def _stopped(context: Context, rule: Select, of: Of, marker: str, blocks: Blocks, high: int) -> int:
     """The number of the first block behind which nothing stops the walk back from *high*."""
     low = 0
-    if "summary" in rule.stop_at and (summaries := measured(context).summaries):
+    if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
     if "cleared" in rule.stop_at:
         block = blocks.block
         marked = kept_numbers(
-            measured(context),
+            index_context(context),
             ("marked", of, marker),
             blocks,
             lambda numbers: [number for number in numbers if is_marked(context, block[number], of, marker)],

@@ -22,7 +22,7 @@ from context_tui.session.facts import BlockFlag, Kind, MessageFlag
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
 from context_tui.tokens.estimators import BYTES_PER_TOKEN, bytes4
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 SECTIONS = ("Task", "Constraints", "Done", "Open", "Decisions", "Files & Facts", "Next Step")
 """Headings of a summary where the rule names none."""
@@ -116,7 +116,7 @@ def _typed(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple
     """Positions of what was typed and is kept, newest first, each with the tokens that are left of it (None: all)."""
     tokens, most = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
-    for position in reversed(measured(context).turn_starts):
+    for position in reversed(index_context(context).turn_starts):
         if not first <= position < cut or (size := _text_tokens(context, position)) is None:
             continue
         if most is not None and count >= most:

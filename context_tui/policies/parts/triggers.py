@@ -119,9 +119,9 @@ class When(Part):
     def window(self, state: RuntimeState) -> int:
         """The context window as the runtime sees it, in tokens."""
         unknown = self.unknown_window
-        if unknown is not None and not state.window.known:
+        if unknown is not None and not state.window.is_known:
             return unknown
-        return state.window.whole if self.whole_window else state.window.tokens
+        return state.window.model_tokens if self.whole_window else state.window.tokens
 
     def limit(self, state: RuntimeState) -> int | None:
         """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
@@ -174,7 +174,7 @@ class When(Part):
         """Where the limit comes from, in words; empty where it is a number of its own."""
         if self.share is None and self.reserve is None:
             return ""
-        guessed = "" if state.window.known or self.unknown_window is None else ", assumed as the window is unknown"
+        guessed = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
         tokens = self.window(state)
         window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
         words = window if self.share is None else f"{self.share:.0%} of {window}"

@@ -33,7 +33,7 @@ from context_tui.summarizer.plan_summary import (
     write_blocking,
 )
 from context_tui.summarizer.reply import Summary
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 _ADDRESS = re.compile(r"@(?=https?://)")
 _SETTING = re.compile(r",(?=[a-z_]+=)")
@@ -277,7 +277,7 @@ def compare(
     runs = [Run(chr(65 + place), each, each.summarizer(plan)) for place, each in enumerate(contenders)]
     facts, sent = head_facts(plan), Told(text_of(usual.request.messages))
     head = set(plan.head_messages)
-    sums = measured(plan.context)
+    sums = index_context(plan.context)
     found = Comparison(
         plan,
         sum(sums.tokens[sums.position_of[message]] for message in head),
@@ -315,7 +315,7 @@ def points_of(session: Session, at: int, rounds: int) -> tuple[int, ...]:
     if not 1 <= rounds <= MOST_ROUNDS:
         raise PlanError(f"repeat={rounds}: must be 1 to {MOST_ROUNDS}")
     context = session.context_at(at)
-    sums = measured(context)
+    sums = index_context(context)
     found = set[int]()
     for part in range(1, rounds):
         start = bisect_left(sums.prefix, sums.total * part / rounds)
@@ -425,7 +425,7 @@ def cost_of(summary: Summary) -> Cost | None:
 def _again(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
     """By fact, whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
-    told = Told(text_of(session.messages_of(context, [each for each in context.order if each not in head])))
+    told = Told(text_of(session.messages_in(context, [each for each in context.order if each not in head])))
     return tuple(told.survival(fact).kept for fact in facts)
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.sizes import tokens_of_bytes
+from context_tui.session.sizes import bytes_to_tokens
 from context_tui.summarizer.reply import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message, message_blocks
 
@@ -155,7 +155,7 @@ def _new(found: Any, said: str) -> list[str]:
 
 
 def _smaller(summary: str, said: str) -> Check:
-    before, after = tokens_of_bytes(utf8_len(said)), tokens_of_bytes(utf8_len(summary))
+    before, after = bytes_to_tokens(utf8_len(said)), bytes_to_tokens(utf8_len(summary))
     detail = f"about {after} of {before} tokens"
     return Check("smaller", after < before, "warning", detail)
 

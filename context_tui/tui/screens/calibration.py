@@ -16,9 +16,9 @@ from textual.worker import Worker
 
 from context_tui.session.fitting import PRIOR, Factors
 from context_tui.session.session import Session
-from context_tui.text.sanitize import visible
-from context_tui.tokens.calibration import Calibration, Errors
-from context_tui.tokens.rulers import TYPICAL_IMAGE, Ruler, Sizes, calibrated_sizes
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.calibration import Calibration, ErrorStats
+from context_tui.tokens.rulers import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.parts import Part
 from context_tui.tui.text import plural
@@ -36,19 +36,19 @@ ABOUT = (
 )
 
 
-def calibration_parts(sizes: Sizes) -> Iterator[Part]:
+def calibration_parts(sizes: TokenTable) -> Iterator[Part]:
     """Each model with its factors and errors, as text."""
     for each in sizes.calibrations:
         yield Part(
-            f"{visible(each.model) or 'model unknown'}: {plural(each.requests, 'request')} with a size", "heading"
+            f"{make_visible(each.model) or 'model unknown'}: {plural(each.requests, 'request')} with a size", "heading"
         )
         if each.usable:
             yield Part(f"calibrated by {plural(each.factors.intervals, 'step')} from one request to the next")
         else:
-            yield Part(f"not calibrated: {each.why}; {each.instead} are used")
+            yield Part(f"not calibrated: {each.reason}; {each.fallback} are used")
         yield from _errors(each)
         yield from _factors(each.factors)
-        hidden = sizes.hidden.get(each.model)
+        hidden = sizes.not_in_file.get(each.model)
         what = UNKNOWN if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
         yield _row("not in the file", what)
         yield Part("")
@@ -69,7 +69,7 @@ def _errors(each: Calibration) -> Iterator[Part]:
             yield _row(name, _error(errors))
 
 
-def _error(errors: Errors) -> str:
+def _error(errors: ErrorStats) -> str:
     return f"{_percent(errors.median)} in the median, {_percent(errors.p95)} at the 95th percentile"
 
 
@@ -86,8 +86,10 @@ def _factors(factors: Factors) -> Iterator[Part]:
         ("results", factors.result),
     ):
         yield _row(name, f"× {value:.2f}")
-    yield _row("frame of a request", f"{factors.each:,.0f} tokens")
-    image = f"none seen; {TYPICAL_IMAGE:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
+    yield _row("frame of a request", f"{factors.request_overhead:,.0f} tokens")
+    image = (
+        f"none seen; {TYPICAL_IMAGE_TOKENS:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
+    )
     yield _row("an image", image)
     if factors.unrecorded >= 1:
         yield _row("put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average")
@@ -105,15 +107,15 @@ class CalibrationScreen(ModalScreen[None]):
     class Known(Message):
         """They are known."""
 
-        sizes: Sizes
+        sizes: TokenTable
 
-    def __init__(self, session: Session, sizes: Sizes | None = None) -> None:
+    def __init__(self, session: Session, sizes: TokenTable | None = None) -> None:
         super().__init__()
         self.session, self.sizes = session, sizes
 
     def compose(self) -> ComposeResult:
         """A heading, and the text."""
-        name = visible(self.session.info.path.rpartition("/")[2] or "this session")
+        name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
         yield Label(f"Calibration: tokens by recorded sizes in {name}", id="calibration-title", markup=False)
         yield ReadingPane([Part("measuring…", "muted")], id="calibration-text")
         yield KeyFooter()
@@ -125,7 +127,7 @@ class CalibrationScreen(ModalScreen[None]):
             return
 
         def work(job: Job) -> None:
-            self.post_message(self.Known(calibrated_sizes(self.session.facts, job.checkpoint)))
+            self.post_message(self.Known(build_calibrated_table(self.session.facts, job.checkpoint)))
 
         start_work(self, "calibration", "calibrate the session", work)
 
@@ -149,4 +151,4 @@ def screen_of(controller: Controller) -> CalibrationScreen:
     if not len(session):
         raise Refused("No messages in this session")
     sizes = controller.sizes if session.facts is controller.view.session.facts else None
-    return CalibrationScreen(session, sizes if sizes and sizes.ruler is Ruler.CALIBRATED else None)
+    return CalibrationScreen(session, sizes if sizes and sizes.measure is TokenMeasure.CALIBRATED else None)

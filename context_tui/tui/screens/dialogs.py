@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label
 
-from context_tui.app.config import checked_name
+from context_tui.app.config import validate_name
 from context_tui.errors import Error
 from context_tui.policies.scales import parse
 from context_tui.session.window import Window
-from context_tui.text.sanitize import sanitize_line, visible
+from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.gauge import window_size
 
@@ -101,7 +101,7 @@ class ChoicePrompt(ModalScreen[str | None]):
         """The question and a button for each answer."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
-            yield Label(visible(self._detail), id="prompt-hint", markup=False)
+            yield Label(make_visible(self._detail), id="prompt-hint", markup=False)
             with Horizontal(id="prompt-answers"):
                 for number, answer in enumerate(self._answers):
                     label = Content(f"{answer.key}  {answer.label}")
@@ -187,7 +187,7 @@ def window_tokens(text: str) -> int | None:
 def name_prompt(policy: str, taken: Sequence[str]) -> InputPrompt:
     """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
     hint = "letters, digits, points and dashes; what was saved under the name before is replaced"
-    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: checked_name(name, taken))
+    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, taken))
 
 
 def message_prompt(last: int) -> InputPrompt:

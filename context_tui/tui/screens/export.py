@@ -29,8 +29,8 @@ from context_tui.export.files import (
     try_export,
 )
 from context_tui.session.session import Session
-from context_tui.text.private_files import leftovers, remove
-from context_tui.text.sanitize import sanitize_line, visible
+from context_tui.text.private_files import find_leftovers, remove_leftover
+from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import plural
 from context_tui.tui.threads import defect, run_in_thread
@@ -219,11 +219,11 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._set_status("Nothing was written; type another file name")
 
     def _show_result(self, result: ExportResult) -> None:
-        parts: list[Any] = [("✓ ", "$success"), visible(f"written: {result.path}")]
+        parts: list[Any] = [("✓ ", "$success"), make_visible(f"written: {result.path}")]
         for loss in result.losses:
             parts += [("\n! ", "$warning"), sanitize_line(loss)]
         if result.resume_command:
-            parts += [("\n\nresume with:\n", "$foreground 60%"), visible(result.resume_command)]
+            parts += [("\n\nresume with:\n", "$foreground 60%"), make_visible(result.resume_command)]
         self._status.update(Content.assemble(*parts))
         self._status.remove_class("wrong")
         for selector in ("#export-path", "#export-file", "#export-formats"):
@@ -235,23 +235,23 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._look_for_leftovers(result.path.parent)
 
     def _set_status(self, text: str, wrong: bool = False) -> None:
-        self._status.update(visible(text))
+        self._status.update(make_visible(text))
         self._status.set_class(wrong, "wrong")
         self.call_after_refresh(self._status.scroll_visible, animate=False)
 
     @work(group="leftovers", description="look for folders that were left", exclusive=True, exit_on_error=False)
     async def _look_for_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
-        self._leftovers = await run_in_thread(lambda job: leftovers(folder))
+        self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
         what = plural(len(self._leftovers), "folder")
         words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
-        self._left.update("\n  ".join([words, *(visible(each.name) for each in self._leftovers)]))
+        self._left.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
         self._left.display = bool(self._leftovers)
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
         """Remove them, but for those that have come to life or changed since."""
-        gone = sum(map(remove, self._leftovers))
+        gone = sum(map(remove_leftover, self._leftovers))
         self.notify(f"Removed {gone:,} of {plural(len(self._leftovers), 'folder')}", markup=False)
         self._look_for_leftovers(self._leftovers[0].parent)
 
@@ -273,7 +273,7 @@ class Visible(Highlighter):
 
     def __call__(self, text: str | Text) -> Text:
         """What is drawn in the place of *text*, which has lost characters already."""
-        return Text(visible(self._path.value), no_wrap=True, overflow="ignore", end="")
+        return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:
         """Nothing: the text is another one."""

@@ -21,14 +21,14 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 from textual.worker import Worker
 
-from context_tui.app.config import ConfigError, Saved, save_settings
-from context_tui.app.state import Last
+from context_tui.app.config import ConfigError, SavedSettings, save_settings
+from context_tui.app.state import InspectorState
 from context_tui.errors import Error
 from context_tui.library.summary import called_by
 from context_tui.policies.parameters import assignments
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.session.session import Session, SessionInfo
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui import status
 from context_tui.tui.choices import to_keep, told
 from context_tui.tui.context_events import about
@@ -133,7 +133,7 @@ class InspectorScreen(Screen[None]):
         return self.controller.view
 
     @property
-    def chosen(self) -> Last:
+    def chosen(self) -> InspectorState:
         """What is kept for the next time, also while the screen is being opened."""
         side = self.query(ContentSwitcher)
         breakdown = side.first().current == "breakdown" if side else self.options.last.breakdown
@@ -266,7 +266,7 @@ class InspectorScreen(Screen[None]):
         if view.plan and view.plan.trigger.fires and not fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
         for text in happened:  # it stays while more is read
-            self.notify(visible(text), markup=False, timeout=NEWS)
+            self.notify(make_visible(text), markup=False, timeout=NEWS)
 
     def action_follow(self) -> None:
         """Follow the session as it is written, or do so no longer."""
@@ -438,7 +438,7 @@ class InspectorScreen(Screen[None]):
         """Notify in passing, in place of what was there before; nothing in it is taken for markup."""
         self.dismiss_notification()
         self._notified = True
-        self.notify(visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def dismiss_notification(self) -> None:
         """Take back the notification: it was about a view that is not on screen any more."""
@@ -648,7 +648,7 @@ class InspectorScreen(Screen[None]):
     async def action_save_settings(self) -> None:
         """Save the settings of the policy under a name that ``-P`` takes."""
         policy = self.view.policy
-        saved = Saved(policy, tuple(assignments(self.view.settings(policy))))
+        saved = SavedSettings(policy, tuple(assignments(self.view.settings(policy))))
         name = await self.app.push_screen_wait(name_prompt(policy, list(POLICIES)))
         if name is None:
             return

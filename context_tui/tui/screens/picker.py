@@ -23,7 +23,7 @@ from context_tui.library.cache import Details, cache_path
 from context_tui.library.discover import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
 from context_tui.library.summary import BESIDE, Look, Reader
 from context_tui.session.session import SessionInfo
-from context_tui.text.sanitize import sanitize_line, visible
+from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picking import Item, Listing, Order
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.threads import Job, defect, start_work
@@ -271,7 +271,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         """Say why the session under the cursor cannot be read, where that was found, or what else went wrong."""
         item = self.listing.selected
         problem = item.look.problem if item and item.look else ""
-        self._say("status", visible(problem or self._trouble))
+        self._say("status", make_visible(problem or self._trouble))
 
     def on_picker_screen_titles(self, message: Titles) -> None:
         """Show the titles that were read."""
@@ -336,4 +336,4 @@ class PickerScreen(Screen[SessionInfo | Left]):
             )
             self.rows.changed()
         except Error as error:
-            self._say("status", visible(str(error)))
+            self._say("status", make_visible(str(error)))

@@ -24,8 +24,8 @@ from textual.strip import Strip
 from context_tui.library.discover import Entry
 from context_tui.library.discover import Key as SessionKey
 from context_tui.library.summary import Look
-from context_tui.text.numbers import age, in_short, percent, size
-from context_tui.text.sanitize import sanitize_line, visible
+from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
+from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.cells import MORE, clip
 from context_tui.tui.picking import Item, Listing, Order
 
@@ -297,10 +297,10 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         if item.outer:
             name = f"{INNER} {'#' if entry.info.id else ''}{name}"
         title = item.title or ("cannot be read" if look and look.problem else "")
-        share = in_short(look.tokens) if look and look.tokens else ""
+        share = format_tokens(look.tokens) if look and look.tokens else ""
         full = share_used(look)
         if full is not None:
-            used = percent(full)
+            used = format_percent(full)
             share = f"{share} {used:>5}" if columns.context > 7 else used
         elif columns.context > 7:
             share += " " * 6 if share else ""
@@ -309,11 +309,11 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             (f" {sign} ", "muted"),
             (clip(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
             (clip(sanitize_line(title), columns.title), "title"),
-            (_cell(visible(item.agent), columns.agent), "muted"),
+            (_cell(make_visible(item.agent), columns.agent), "muted"),
             (_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
-            (_cell(visible(item.place), columns.place), "muted"),
-            (f"{age(self._now - entry.info.time):>{columns.age}}", "muted"),
-            (f"{size(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
+            (_cell(make_visible(item.place), columns.place), "muted"),
+            (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
+            (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
             (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL else "muted"),
             (f"{cuts:>{columns.compactions}} " if columns.compactions else " ", "muted"),
         ]
@@ -365,7 +365,7 @@ def shorten(text: str, width: int) -> str:
 def short_name(entry: Entry) -> str:
     """The name, of ids only the first eight digits; a rollout is called by its id."""
     found = _UUID.fullmatch(entry.name)
-    return found.group(1) if found else visible(entry.name)
+    return found.group(1) if found else make_visible(entry.name)
 
 
 def share_used(look: Look | None) -> float | None:

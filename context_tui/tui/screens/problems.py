@@ -12,7 +12,7 @@ from textual.widgets import Label
 
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.parts import Part
 from context_tui.tui.widgets.footer import KeyFooter
@@ -47,7 +47,7 @@ class ProblemsScreen(ModalScreen[None]):
 
     def _heading(self, count: int) -> str:
         records = len(self.session.facts.record_kind)
-        name = visible(self.session.info.path.rpartition("/")[2] or "this session")
+        name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
         of = f" of {records:,} records" if records else ""
         return f"Problems: {count:,}{of} in {name}"
 

@@ -19,7 +19,7 @@ from textual.visual import Visual
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Kind
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import EVERYTHING, part_filter
@@ -66,7 +66,7 @@ def row_line(row: Row, width: int, here: bool, call: str = "", *, chosen: bool =
     runs: list[Run] = [("▸" if here else " ", f"bold {HUE}"), ("●" if chosen else " ", f"bold {HUE}")]
     runs += pad([(_words(row, widths.name - 1, call), BOLD if here or chosen else "")], widths.name)
     runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
-    runs += [(f"{row.tokens:>10,}", BOLD), (f"{percent(row.share):>7}", MUTED)]
+    runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
     runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
     if widths.bar:
         glyph = look.pattern if look else "━"

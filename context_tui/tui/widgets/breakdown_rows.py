@@ -13,11 +13,11 @@ from operator import sub
 
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts, Kind
-from context_tui.tokens.breakdown import Breakdown, category_of
+from context_tui.tokens.breakdown import Breakdown, categorize_block
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.fit import Cause, Fit
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import Sizes
+from context_tui.tokens.fit import Cause, EstimateCheck
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.context_sizes import ContextSizes, off_text
 from context_tui.tui.numbers import column_of, unit_of
 from context_tui.tui.widgets.composition import LOOKS
@@ -75,11 +75,11 @@ def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list
     if parts.by_category.get("not_in_file"):
         rows.append(Row(HIDDEN + (HIDDEN_BY if sizes.sizes else HIDDEN_FIRST)))
     if sizes.sizes:
-        rows.append(Row(f"sizes by {sizes.sizes.words}; R takes another ruler"))
+        rows.append(Row(f"sizes by {sizes.sizes.description}; R takes another ruler"))
     if real:
         rows.append(Row(BY_RECORDED))
-    if total and sizes.suggested and sizes.suggested.why:
-        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested.why}"))
+    if total and sizes.suggested and sizes.suggested.reason:
+        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested.reason}"))
     if parts.diagnosis:
         rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
     rows += _causes(sizes.fit) if sizes.fit else []
@@ -116,7 +116,7 @@ def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | N
             yield place, Row(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
 
 
-def _causes(fit: Fit) -> list[Row]:
+def _causes(fit: EstimateCheck) -> list[Row]:
     """What the difference between the estimate and the recorded size comes from, where that is large."""
     off = off_text(fit)
     if not off:
@@ -125,7 +125,7 @@ def _causes(fit: Fit) -> list[Row]:
     most = max(abs(cause.tokens) for cause in causes) or 1
     found = [Row("why the estimate is off", note="tokens"), Row(f"the estimate is {off}; by cause:")]
     for cause in causes:
-        tokens, text = abs(cause.tokens), f"{cause.what}: {'less' if cause.tokens > 0 else 'more'}"
+        tokens, text = abs(cause.tokens), f"{cause.label}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
             found.append(Row(text, tokens=tokens, share=tokens / fit.recorded, bar=tokens / most))
     return found
@@ -148,12 +148,12 @@ def _files(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Ro
 
 
 def offenders(
-    context: Context, total: int, count: int = OFFENDERS, sizes: Sizes | None = None
+    context: Context, total: int, count: int = OFFENDERS, sizes: TokenTable | None = None
 ) -> Iterable[tuple[int, Row]]:
     """The largest blocks of a context, by a ruler or by ``bytes/4``."""
-    facts, replaced, totals = context.facts, context.replaced, measured(context).tokens
+    facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
     if sizes:
-        totals = [*map(sub, islice(sizes.sums_in(context), 1, None), sizes.sums_in(context))]
+        totals = [*map(sub, islice(sizes.prefix_sums_in(context), 1, None), sizes.prefix_sums_in(context))]
     largest: list[tuple[int, int, int, int]] = []
     for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
         if len(largest) == count and totals[place] <= largest[0][0]:
@@ -161,13 +161,13 @@ def offenders(
         message = context.order[place]
         for row in facts.blocks_of(message):
             estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
-            tokens = sizes.block(context, row) if sizes else estimated
+            tokens = sizes.block_tokens(context, row) if sizes else estimated
             heapq.heappush(largest, (tokens, -place, message, row))
             if len(largest) > count:
                 heapq.heappop(largest)
     for tokens, place, message, row in sorted(largest, reverse=True):
         if tokens:
-            category = category_of(facts, message, row)
+            category = categorize_block(facts, message, row)
             share = tokens / total if total else 0.0
             (text, path), at = _named(facts, row, category), f"#{message:,}"
             found = Row(text, "message", path, at, tokens, share, category=category, message=message, block=row)
@@ -177,7 +177,7 @@ def offenders(
 def _named(facts: Facts, row: int, category: str) -> tuple[str, str]:
     """What a block is: its tool or its category; and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
-        use = facts.use_of(row)
+        use = facts.tool_use_of(row)
         path = facts.path[use] if use >= 0 else -1
         return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
     name = LOOKS[category].name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from context_tui.text.numbers import in_short
+from context_tui.text.numbers import format_tokens
 from context_tui.tui.widgets.draw import BAD, GOOD, HUE, MUTED, WARN, Run, cells
 
 
@@ -53,7 +53,7 @@ class Share:
     @property
     def words(self) -> str:
         """Its name and tokens."""
-        return f"{self.name} {'−' if self.tokens < 0 else ''}{in_short(abs(self.tokens))}"
+        return f"{self.name} {'−' if self.tokens < 0 else ''}{format_tokens(abs(self.tokens))}"
 
 
 def parts_of(by_category: Mapping[str, int], size: int) -> list[Share]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from context_tui.session.window import Window
-from context_tui.text.numbers import in_short, percent
-from context_tui.tokens.believed import Believed
+from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.tokens.believed import BelievedSize
 from context_tui.tui.widgets.canvas import Canvas, split
 from context_tui.tui.widgets.composition import FREE, Share
 from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells
@@ -25,7 +25,7 @@ GAP = 3
 class Level:
     """The next request as things are: recorded of the last one, that ended at message ``at``, and estimated since."""
 
-    size: Believed
+    size: BelievedSize
     window: Window
     at: int = -1
 
@@ -42,14 +42,14 @@ class Level:
 
 def window_size(window: Window) -> str:
     """A window's size, and the others that it could have as well."""
-    others = " or ".join(f"{tokens:,}" for tokens in window.others)
+    others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
 
 
 def gauge(level: Level, parts: Sequence[Share] | None, width: int) -> list[Run]:
     """The bar in exactly *width* cells: the used part by *parts*, as far as these are known, and the free rest."""
     used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
-    rest = f" {in_short(level.free)} free, not to scale" if 0 < level.share < ZOOM else ""
+    rest = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM else ""
     if len(rest) * 2 > width:
         rest = ""
     if rest:
@@ -66,7 +66,7 @@ def gauge(level: Level, parts: Sequence[Share] | None, width: int) -> list[Run]:
         _label(canvas, x, size, part.name, BOLD)
         x += size
     if not rest:
-        _label(canvas, used, width - used, f"{in_short(level.free)} free", MUTED)
+        _label(canvas, used, width - used, f"{format_tokens(level.free)} free", MUTED)
     return canvas.line()
 
 
@@ -80,7 +80,7 @@ def numbers(level: Level) -> Iterator[list[Run]]:
     """How full the window is, in fewer and fewer words; each number says what it is."""
     recorded, since = level.size
     over = level.share > 1
-    share = f"({percent(level.share)}{', over' if over else ''})"
+    share = f"({format_percent(level.share)}{', over' if over else ''})"
     mark = "~" if since else ""
     size: list[Run] = [("Now ", BOLD), (f"{mark}{level.size.tokens:,}", f"bold {BAD}" if over else BOLD)]
     whole: list[Run] = [*size, (f" of {level.window.tokens:,} tokens {share}", BAD if over else "")]

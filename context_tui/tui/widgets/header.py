@@ -15,10 +15,10 @@ from context_tui.compaction.next_request import size_now
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
-from context_tui.text.numbers import percent
-from context_tui.text.sanitize import visible
-from context_tui.tokens.recorded import last_request
-from context_tui.tokens.rulers import Ruler, Sizes
+from context_tui.text.numbers import format_percent
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.recorded import find_last_request
+from context_tui.tokens.rulers import TokenMeasure, TokenTable
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.composition import Share, parts_line, parts_of
@@ -41,7 +41,7 @@ def window_text(window: Window, width: int) -> str:
 
 def others_text(window: Window) -> str:
     """The other sizes that the window of this model could have."""
-    others = " or ".join(f"{tokens:,}" for tokens in window.others)
+    others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"the window may be {others}: w sets it" if others and not window_text(window, 100) else ""
 
 
@@ -63,12 +63,12 @@ def title_line(
     *ruler* is what sizes are by, where it is not the policies' own; *following* says that it is read as it grows.
     """
     info, facts = session.info, session.facts
-    name = visible(PurePath(info.path).name) or info.title or "session"
+    name = make_visible(PurePath(info.path).name) or info.title or "session"
     named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
     problems = plural(len(facts.problems), "problem") if facts.problems else ""
     guessed = window_text(window, width)
     done: Run = ("● following", GOOD) if following else ("at the end", "")
-    end: Run = done if progress >= 1 else (f"{percent(progress)} read", f"bold {WARN}")
+    end: Run = done if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
     around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, ruler, point[0]) if text)
     if read is None:
@@ -91,21 +91,21 @@ def title_line(
     return spread([part for part in ranks if part[1][0].strip()], [point], width)
 
 
-def _named(sizes: Sizes | None, width: int = 200) -> str:
+def _named(sizes: TokenTable | None, width: int = 200) -> str:
     """A ruler with how good it is, in few words, fewer where it is narrow; empty for the policies' own."""
     if sizes is None:
         return ""
     brief = sizes.note.partition(":")[0]
     if width < 100:
-        return f"{sizes.unit} {brief}" if sizes.ruler is Ruler.CALIBRATED else sizes.unit
+        return f"{sizes.label} {brief}" if sizes.measure is TokenMeasure.CALIBRATED else sizes.label
     return f"by {sizes.name} ({brief})"
 
 
-def _heads(sizes: Sizes | None) -> tuple[str, ...]:
+def _heads(sizes: TokenTable | None) -> tuple[str, ...]:
     """What stands before the parts, by which ruler they are: from more words to fewer."""
     if sizes is None:
         return "estimated parts:", "est."
-    return f"parts by {sizes.words}:", f"parts {_named(sizes)}:", f"parts by {sizes.name}:", sizes.unit
+    return f"parts by {sizes.description}:", f"parts {_named(sizes)}:", f"parts by {sizes.name}:", sizes.label
 
 
 class HeaderBar(Widget):
@@ -135,7 +135,7 @@ class HeaderBar(Widget):
         self._read: int | None = None
         self._level: Level | None = None
         self._parts: list[Share] | None = None
-        self._sizes: Sizes | None = None
+        self._sizes: TokenTable | None = None
         self._drawn: tuple[Size, Content] | None = None
         self._columns = range(0)
 
@@ -146,7 +146,7 @@ class HeaderBar(Widget):
         parts: Mapping[str, int] | None = None,
         *,
         progress: float = 1.0,
-        sizes: Sizes | None = None,
+        sizes: TokenTable | None = None,
         following: bool = False,
     ) -> None:
         """Show a session at the point of *context*.
@@ -160,7 +160,7 @@ class HeaderBar(Widget):
         if session is not self.session:
             # Each of these looks at the whole session.
             self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
-        size, row = size_now(context, sizes), last_request(context)
+        size, row = size_now(context, sizes), find_last_request(context)
         self._at, self._progress, self._following = context.at, progress, following
         self._read = 0 if progress < 1 and not len(session) else None
         self._here = counts_of(context, self._starts)

@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 from context_tui.tui.widgets.canvas import Canvas, eighths
@@ -55,7 +55,7 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
                 fates = changed.setdefault(line, {})
                 word = PAST[plan.changes[block].action]
                 fates[word] = fates.get(word, 0) + facts.size[block]
-    position_of = measured(plan.context).position_of if plan is not None and plan.dropped else {}
+    position_of = index_context(plan.context).position_of if plan is not None and plan.dropped else {}
     found = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]

@@ -17,9 +17,9 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
 from context_tui.session.facts import Kind
-from context_tui.text.numbers import in_short, percent
-from context_tui.tokens.measured import measured
-from context_tui.tokens.rulers import Sizes
+from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.tokens.measured import index_context
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.numbers import sign, signed
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
@@ -56,10 +56,10 @@ class Outcome:
 
 _VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
 _kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
-_kept_by: WeakKeyDictionary[Plan, tuple[Sizes, Outcome]] = WeakKeyDictionary()
+_kept_by: WeakKeyDictionary[Plan, tuple[TokenTable, Outcome]] = WeakKeyDictionary()
 
 
-def outcome_of(plan: Plan, sizes: Sizes | None = None) -> Outcome:
+def outcome_of(plan: Plan, sizes: TokenTable | None = None) -> Outcome:
     """The totals of a plan, the next request by the policy's estimator or by another ruler; counted once for each."""
     if sizes is None:
         return _outcome_of(plan)
@@ -82,7 +82,7 @@ def _outcome_of(plan: Plan) -> Outcome:
             actions = Counter(changes[row].action for row in results)
         found = _kept[plan] = Outcome(
             {_VERBS[action]: number for action, number in actions.items()},
-            len(measured(plan.context).results.block),
+            len(index_context(plan.context).results.block),
             plan.messages_dropped,
             len(plan.context),
             next_request(plan),
@@ -128,8 +128,8 @@ def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
     waiting = " + summary" if request.waits else ""
     style = GOOD if request.share else WARN
     told: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)]
-    sizes = f"{sign(request)}{in_short(request.before)} → "
-    least: list[Run] = [("next ", MUTED), (sizes, ""), (f"~{in_short(request.after)}", BOLD), (waiting, MUTED)]
+    sizes = f"{sign(request)}{format_tokens(request.before)} → "
+    least: list[Run] = [("next ", MUTED), (sizes, ""), (f"~{format_tokens(request.after)}", BOLD), (waiting, MUTED)]
     share: Run = (f" ({less(request)})", style)
     whole = [[(does(outcome), BOLD)], told, [(f"({signed(request.after - request.before)}, {less(request)})", style)]]
     return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
@@ -139,8 +139,8 @@ def less(request: NextRequest) -> str:
     """By what share the request shrinks, or grows: ``−40 %``."""
     more = request.after - request.before
     if more > 0 and request.before:
-        return f"+{percent(more / request.before)}"
-    return f"−{percent(request.share)}" if request.share else "0 %"
+        return f"+{format_percent(more / request.before)}"
+    return f"−{format_percent(request.share)}" if request.share else "0 %"
 
 
 def limit_words(trigger: Trigger) -> str:
@@ -153,7 +153,7 @@ def limit_words(trigger: Trigger) -> str:
 def _counted(number: int, unit: str) -> str:
     """A number with its unit, in short; tokens go without."""
     if unit == "tokens":
-        return in_short(number)
+        return format_tokens(number)
     return f"{number:,} {'s' if unit == 'seconds' else unit}"
 
 

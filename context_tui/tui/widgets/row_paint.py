@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tui.cells import clip, fit
 from context_tui.tui.marks import GLYPHS, Mark
 from context_tui.tui.text import plural
@@ -101,7 +101,7 @@ def paint_head(
     fate = styles.get(turn.word, quiet)
     name = f" {OPEN if words is None else FOLDED} {turn.name}"
     room = columns.end - 2 - len(name)
-    share = "" if turn.share is None else percent(turn.share)
+    share = "" if turn.share is None else format_percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
     if words is None:
         count = f" · {plural(len(turn.messages), 'message')}"

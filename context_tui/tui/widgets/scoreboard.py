@@ -16,8 +16,8 @@ from textual.widget import Widget
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.text.numbers import in_short
-from context_tui.tokens.rulers import Sizes
+from context_tui.text.numbers import format_tokens
+from context_tui.tokens.rulers import TokenTable
 from context_tui.tui.numbers import sign
 from context_tui.tui.widgets.draw import (
     BAD,
@@ -71,7 +71,7 @@ class ScoreRow:
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
-def score_row(plan: Plan, sizes: Sizes | None = None) -> ScoreRow:
+def score_row(plan: Plan, sizes: TokenTable | None = None) -> ScoreRow:
     """The line of a plan, the next request by a ruler or the policy's own; what it counts is kept with the plan."""
     outcome, trigger = outcome_of(plan, sizes), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
@@ -83,7 +83,7 @@ def score_row(plan: Plan, sizes: Sizes | None = None) -> ScoreRow:
 def score_rows(
     plan_of: Callable[[str], Plan | None],
     trouble_of: Callable[[str], str] = lambda policy: "no plan",
-    sizes: Sizes | None = None,
+    sizes: TokenTable | None = None,
     chosen: str = "",
 ) -> list[ScoreRow]:
     """A line for every policy that is shown, and for the *chosen* one, from what *plan_of* has for its name.
@@ -98,11 +98,11 @@ def score_rows(
 
 
 def _before(request: NextRequest | None) -> str:
-    return f"{sign(request)}{in_short(request.before)}" if request else ""
+    return f"{sign(request)}{format_tokens(request.before)}" if request else ""
 
 
 def _after(row: ScoreRow) -> str:
-    return f"~{in_short(row.request.after)}" if row.request and row.changes else ""
+    return f"~{format_tokens(row.request.after)}" if row.request and row.changes else ""
 
 
 @dataclass(frozen=True)

@@ -318,12 +318,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _tokens(self, row: int, block: int, mark: Mark) -> int | None:
         """Tokens as the row stands in the context; outside of it, as it was recorded; None where that is unknown."""
         inside = self._marker and block >= 0 and mark.word not in ("before", "after")
-        body = self._marker.context.replaced.get(block) if inside and self._marker else None
+        body = self._marker.context.replacements.get(block) if inside and self._marker else None
         if body is None:
             tokens = self._rows.tokens[row]
             hidden = block == WHOLE and not tokens and self._is_unknown(row)
             return None if hidden else tokens
-        return self._rows.sizes.of_body(block, body) if self._rows.sizes else body.tokens
+        return self._rows.sizes.count_body(block, body) if self._rows.sizes else body.tokens
 
     def _is_unknown(self, row: int) -> bool:
         return self._reader is not None and of_unknown_size(self._reader.session.facts, self._rows.message[row])

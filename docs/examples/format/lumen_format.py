@@ -125,11 +125,11 @@ def _usage(tokens: Any) -> Usage | None:
 def _records(session: Session, losses: Losses) -> Iterable[dict[str, Any]]:
     """The records of a context; behind a summary stands all that it kept, so it keeps nothing before it."""
     facts, context = session.facts, session.context_at()
-    for index, message in zip(context.order, session.messages_of(context), strict=True):
+    for index, message in zip(context.order, session.messages_in(context), strict=True):
         blocks, spoken = message["content"], message["role"] == "assistant"
         for block in blocks:
             if block.get("type") not in ("text", "tool_use" if spoken else "tool_result"):
-                losses.leave_out(f"blocks of type {block.get('type')} left out", block)
+                losses.omit(f"blocks of type {block.get('type')} left out", block)
         texts = [block["text"] for block in blocks if block.get("type") == "text"]
         losses.add("texts of one message joined", len(texts) > 1)
         if spoken:

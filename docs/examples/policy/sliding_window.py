@@ -9,7 +9,7 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Params, nothing, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import measured
+from context_tui.tokens.measured import index_context
 
 NOTE = "[{} earlier messages were left out to save context.]"
 
@@ -39,7 +39,7 @@ class SlidingWindow(BasePolicy):
 
     def plan(self, context: Context, params: SlidingWindowParams, state: RuntimeState) -> Plan:
         """Turns begin with a question, so that a cut before one splits no call from its result."""
-        starts, trigger = measured(context).turn_starts, self.trigger(state, params)
+        starts, trigger = index_context(context).turn_starts, self.trigger(state, params)
         if len(starts) < params.keep_turns + 2:
             reason = f"nothing to drop: only {len(starts)} turns"
             return nothing(self.name, params, context, trigger, reason)

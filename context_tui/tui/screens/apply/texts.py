@@ -16,8 +16,8 @@ from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.plan_summary import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.summarizer.reply import Summary
 from context_tui.text.sanitize import sanitize, sanitize_line
-from context_tui.tokens.estimators import tokens_of_bytes
-from context_tui.tokens.measured import measured
+from context_tui.tokens.estimators import bytes_to_tokens
+from context_tui.tokens.measured import index_context
 from context_tui.tui.drafts import Draft
 from context_tui.tui.numbers import sign
 from context_tui.tui.parts import Part
@@ -30,7 +30,7 @@ BLOCK_LENGTH = 4_000
 
 def title(plan: Plan) -> str:
     """What would be done, in a line."""
-    sums, head = measured(plan.context), plan.head_messages
+    sums, head = index_context(plan.context), plan.head_messages
     if not head:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
@@ -76,7 +76,7 @@ def secrets(prepared: Prepared | None, kind: str) -> Content:
 def progress(text: str, thinking: int, seconds: float) -> str:
     """How far the reply is."""
     if text:
-        return f"{seconds:.0f} s · est. {tokens_of_bytes(utf8_len(text)):,} tokens"
+        return f"{seconds:.0f} s · est. {bytes_to_tokens(utf8_len(text)):,} tokens"
     if thinking:
         return f"{seconds:.0f} s · thinking, {thinking:,} characters"
     return f"{seconds:.0f} s · waiting for the first token"
@@ -110,7 +110,7 @@ def next_size(plan: Plan, summary: str) -> str:
 
 
 def _tokens(text: str) -> str:
-    return f"est. {plural(tokens_of_bytes(utf8_len(text)), 'token')}"
+    return f"est. {plural(bytes_to_tokens(utf8_len(text)), 'token')}"
 
 
 def ended(draft: Draft) -> str:

@@ -19,6 +19,6 @@ def screen_of(controller: Controller) -> CompactionsScreen:
     from context_tui.tui.screens.compactions.screen import CompactionsScreen
 
     session = controller.recorded
-    if not session.facts.compactions and not any(drop.results for drop in session.drops):
+    if not session.facts.compactions and not any(drop.cleared_blocks for drop in session.drops):
         raise Refused("This recording holds no compaction")
     return CompactionsScreen(controller, session)

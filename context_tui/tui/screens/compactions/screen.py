@@ -20,7 +20,7 @@ from context_tui.compaction.recorded import RecordedCompaction, recorded_compact
 from context_tui.lab.regret.index import index_of
 from context_tui.lab.regret.returns import Return, returns
 from context_tui.session.session import Session
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import Controller
 from context_tui.tui.parts import Part, side_by_side
 from context_tui.tui.screens.compactions import sides as told
@@ -256,7 +256,7 @@ class CompactionsScreen(Screen[Command | None]):
     def say(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
         self.app.clear_notifications()
-        self.notify(visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # Keys
 

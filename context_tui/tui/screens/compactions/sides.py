@@ -65,7 +65,7 @@ class Sides:
             sizes = [0, 0]
             for side, (there, context) in enumerate(((before, found.before), (after, found.after))):
                 if message in there:
-                    bodies = ((row, context.replaced.get(row)) for row in context.blocks_of(message))
+                    bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
                     sizes[side] = sum(body.tokens if body else bytes4(facts, row) for row, body in bodies)
             if message not in before:
                 sign = SUMMARY if facts.flags[message] & MessageFlag.SUMMARY else PUT_IN
@@ -144,8 +144,8 @@ def words(sides: Sides, width: int) -> list[list[Run]]:
         [("messages ", MUTED), (f"{len(found.before):,} → {len(found.after):,}", BOLD)],
         [("lost ", MUTED), (f"{plural(len(found.lost), 'block')}, {tokens:,} est. tokens", BAD if tokens else BOLD)],
     ]
-    if isinstance(found.what, Compaction) and found.what.missing:
-        parts.append([(f"{plural(found.what.missing, 'kept record')} not in the file", WARN)])
+    if isinstance(found.what, Compaction) and found.what.missing_messages:
+        parts.append([(f"{plural(found.what.missing_messages, 'kept record')} not in the file", WARN)])
     return [*flow(parts, width), *flow([_came_back(sides)], width)]
 
 

@@ -15,7 +15,7 @@ from context_tui.lab.replay.words import policy_label
 from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.parts import Part
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.replay.comparison import Lane
@@ -126,4 +126,4 @@ class ConfigurationScreen(ModalScreen[None]):
         except OSError as error:
             said, warn = f"It cannot be written: {error.strerror or error}", True
         severity = "warning" if warn else "information"
-        self.notify(visible(said), severity=severity, markup=False, timeout=4)  # type: ignore[arg-type]
+        self.notify(make_visible(said), severity=severity, markup=False, timeout=4)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from context_tui.text.numbers import in_short
+from context_tui.text.numbers import format_tokens
 from context_tui.tui.widgets.canvas import Canvas, eighths
 from context_tui.tui.widgets.draw import BAD, BOLD, MUTED, WARN, Run
 
@@ -120,13 +120,13 @@ def chart(saw: Sawtooth, scale: Scale, height: int, cursor: int = -1) -> list[li
         canvas.column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in here else BAD if over else BODY)
     _trace(canvas, saw, scale, rows)
     for value, name in _rules(saw, scale):
-        _rule(canvas, tops, line_of(value, scale, rows), in_short(value), name)
+        _rule(canvas, tops, line_of(value, scale, rows), format_tokens(value), name)
     for x in here[:1]:
         for y in range(tops[x]):
             if canvas.glyph(GUTTER + x, y) in BEHIND:
                 canvas.write(GUTTER + x, y, "│", f"{BOLD} {WARN}")
     if canvas.glyph(GUTTER - 2, 0) == " ":
-        canvas.write(0, 0, in_short(scale.most).rjust(GUTTER - 1), MUTED)
+        canvas.write(0, 0, format_tokens(scale.most).rjust(GUTTER - 1), MUTED)
     if rows > 1 and canvas.glyph(GUTTER - 2, bottom) == " ":
         canvas.write(0, bottom, "0".rjust(GUTTER - 1), MUTED)
     _signs(canvas, saw, scale, height - 1, here)

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from context_tui.lab.study import Study
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import Controller
 from context_tui.tui.document import Subject
 from context_tui.tui.marks import NO_MARK
@@ -232,7 +232,7 @@ class RegretsScreen(Screen[Command | None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         if words := defect(event):
-            self.notify(visible(words), severity="warning", markup=False)
+            self.notify(make_visible(words), severity="warning", markup=False)
 
     # Keys
 

@@ -24,8 +24,8 @@ from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.parameters import parameters_in, value_of
 from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.text.numbers import percent
-from context_tui.text.sanitize import visible
+from context_tui.text.numbers import format_percent
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.command_line import replay_line
 from context_tui.tui.controller import Controller
 from context_tui.tui.saving import saved
@@ -139,7 +139,7 @@ class ReplayScreen(Screen[Command | None]):
         comparison = self.comparison
         why, remedy = telling.nothing(comparison)
         if why:
-            share = f" {percent(self._share)}" if self._share and comparison.recording else ""
+            share = f" {format_percent(self._share)}" if self._share and comparison.recording else ""
             told = [(short_words(why + share, width), ""), (remedy, MUTED)]
             return Charts([*([[]] * (height // 2 - 1)), *([run] for run in told)])
         charts = charts_of(comparison, self.zoom, width, height)
@@ -341,7 +341,7 @@ class ReplayScreen(Screen[Command | None]):
     def say(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
         self.app.clear_notifications()
-        self.notify(visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # The cursor
 
@@ -536,7 +536,7 @@ class ReplayScreen(Screen[Command | None]):
     def action_picture(self) -> None:
         """Save the screen as a picture."""
         name = PurePath(self.comparison.session.info.path).stem or "session"
-        picture = self.app.export_screenshot(title=visible(f"{name}: along the run"))
+        picture = self.app.export_screenshot(title=make_visible(f"{name}: along the run"))
         try:
             path = saved(picture, f"{name}-replay", "svg")
         except OSError as error:

@@ -16,9 +16,9 @@ from context_tui.lab.replay.result import Firing
 from context_tui.lab.replay.words import LIMITS, never_words, what
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts, Kind
-from context_tui.text.numbers import in_short, percent
-from context_tui.text.sanitize import visible
-from context_tui.tokens.estimators import message_tokens
+from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.estimators import count_message_tokens
 from context_tui.tui.context_events import is_compaction, labels
 from context_tui.tui.numbers import signed
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
@@ -72,7 +72,7 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
         missing = recording.recorded.count(None)
         sizes = "sizes are estimated, by typical factors" if missing == comparison.calls else ""
         sizes = sizes or (f"{plural(missing, 'size')} estimated" if missing else "all sizes recorded")
-    name = visible(PurePath(session.info.path).name) or session.info.title or "session"
+    name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (safe(name, max(12, width // 3)), BOLD)),
         (8, ("along the run", HUE)),
@@ -80,7 +80,7 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
         (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
         (4, (backtested(comparison, width), MUTED)),
-        (8, (f"{percent(progress)} of the file read" if progress < 1 else "", WARN)),
+        (8, (f"{format_percent(progress)} of the file read" if progress < 1 else "", WARN)),
     ]
     count = compactions(comparison)
     kept = "kept" if comparison.recorded == "keep" else "undone"
@@ -155,7 +155,7 @@ def call_line(comparison: Comparison, width: int) -> list[Run]:
         words = "under the policy" if width >= ROOMY else "policy"
         parts.append((8, (f"{words} {under:,}", f"{BOLD} {HUE}")))
         less = without - under
-        share = f" ({percent(abs(less) / without)})" if without and less else ""
+        share = f" ({format_percent(abs(less) / without)})" if without and less else ""
         parts.append((6, (f"{signed(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
         if under > made.windows[call]:
             parts.append((8, (f"over the window of {made.windows[call]:,}", f"{BOLD} {BAD}")))
@@ -323,7 +323,7 @@ def largest(firing: Firing, count: int = LARGEST) -> list[Item]:
     for span in plan.dropped:
         for position in span:
             done = "summarised" if position in asked else "dropped"
-            found.append(Item(message_tokens(facts, order[position]), order[position], -1, done))
+            found.append(Item(count_message_tokens(facts, order[position]), order[position], -1, done))
     return [_as_result(facts, item) for item in nlargest(count, found)]
 
 
@@ -350,13 +350,13 @@ class Column:
 
 
 def _tokens(number: int, full: bool) -> str:
-    return f"{number:,}" if full else in_short(number)
+    return f"{number:,}" if full else format_tokens(number)
 
 
 def saved(made: Measured) -> str:
     """The share of all tokens that is not sent."""
     share = made.totals.saved / made.without if made.without else 0.0
-    return percent(share) if share >= 0 else f"−{percent(-share)}"
+    return format_percent(share) if share >= 0 else f"−{format_percent(-share)}"
 
 
 def _over(sizes: Sequence[int], windows: Sequence[int]) -> str:
@@ -369,12 +369,12 @@ def _cost(made: Measured, full: bool) -> str:
         return "…"
     priced = made.study.priced
     less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
-    share = f"−{percent(less)}" if less > 0 else f"+{percent(-less)}" if less < 0 else "0 %"
+    share = f"−{format_percent(less)}" if less > 0 else f"+{format_percent(-less)}" if less < 0 else "0 %"
     return f"{_money(priced.cost, priced)} ({share})" if full else share
 
 
 def _money(cost: float, priced: Priced) -> str:
-    return f"${cost:,.2f}" if priced.table.unit == "USD" else in_short(round(cost))
+    return f"${cost:,.2f}" if priced.table.unit == "USD" else format_tokens(round(cost))
 
 
 def _cost_without(made: Measured, full: bool) -> str:

@@ -13,7 +13,7 @@ from context_tui.lab.regret.tools import PATHS
 from context_tui.lab.replay.result import NEVER, Firing
 from context_tui.lab.study import Study
 from context_tui.session.facts import Kind
-from context_tui.text.numbers import percent
+from context_tui.text.numbers import format_percent
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.finding import find
 from context_tui.tui.search import searchable
@@ -124,7 +124,7 @@ def _asked(block: Mapping[str, Any]) -> str:
 def summary(found: Shown, width: int) -> list[Run]:
     """How much of what the policy dropped was used later."""
     told = found.study.regret
-    share = f" ({percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
+    share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
     blocks = f"{told.used_later:,} of {plural(told.dropped, 'dropped block')} used later"
     tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")

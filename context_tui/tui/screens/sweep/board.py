@@ -20,7 +20,7 @@ from context_tui.lab.sweep.settings import Setting, setting
 from context_tui.policies.parameters import assignments, parameters_in
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
-from context_tui.session.window import ASSUMED, Window
+from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.sweep.grids import Part, parts_of, proposal, settings_of
@@ -116,7 +116,7 @@ class Board:
         self, made: Sweep, known: Known | None = None, *, text: str = "", command: str = "", window: int | None = None
     ) -> None:
         self.known, self.text, self.command, self.trouble = known, text, command, ""
-        others = Window(window, "given") if window else Window(ASSUMED, "assumed")
+        others = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
         self.window = known.session.window if known else others
         self.order, self.reverse, self.only_best = ORDERS[0].name, False, False
         self.cursor = made.current

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from context_tui.lab.sweep.frontier import Point
-from context_tui.text.numbers import in_short
+from context_tui.text.numbers import format_tokens
 from context_tui.tui.screens.sweep.table import BEATEN, BEST, CURRENT, HERE
 from context_tui.tui.widgets.canvas import Canvas
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run
@@ -141,12 +141,12 @@ def _scales(canvas: Canvas, made: Scatter, cursor: str | None, told: Callable[[f
     labels = {0: (told(frame.top), MUTED), height - 1: (told(frame.bottom), MUTED)}
     axis = height
     used = any(each.regret for each in points.values())
-    ends = [(0, "0"), (width, in_short(round(frame.right)) if used else "nothing")]
+    ends = [(0, "0"), (width, format_tokens(round(frame.right)) if used else "nothing")]
     taken = range(0)
     if cursor is not None:
         x, y = frame.cell(points[cursor])
         labels[y] = (told(points[cursor].saved), f"{BOLD} {HUE}")
-        text = f" {in_short(round(points[cursor].regret))} "
+        text = f" {format_tokens(round(points[cursor].regret))} "
         at = min(max(x - len(text) // 2, 0), width - len(text))
         canvas.write(GUTTER + at, axis, text, f"{BOLD} {HUE}")
         taken = range(at, at + len(text))

@@ -23,7 +23,7 @@ from context_tui.lab.sweep.measure import Measured, rows_of
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import Row
 from context_tui.lab.sweep.settings import Setting
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.saving import saved
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.replay.telling import limits
@@ -241,7 +241,7 @@ class SweepScreen(Screen[Command | None]):
     def say(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
         self.app.clear_notifications()
-        self.notify(visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # The grid
 
@@ -389,7 +389,7 @@ class SweepScreen(Screen[Command | None]):
         """Save the screen as a picture."""
         known = self.board.known
         name = (PurePath(known.session.info.path).stem if known else "") or "sessions"
-        title, picture = visible(f"{name}: sweep"), self.app.export_screenshot
+        title, picture = make_visible(f"{name}: sweep"), self.app.export_screenshot
         try:
             path = saved(picture(title=title), f"{name}-sweep", "svg")
         except OSError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from context_tui.lab.sweep.results import Whole
-from context_tui.text.numbers import in_short
+from context_tui.text.numbers import format_tokens
 from context_tui.tui.screens.sweep.board import Board, extra_cost, regret_of, value_text
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, on, pad, safe, short
 
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 def short_amount(tokens: float) -> str:
     """Tokens in short, of millions the tenths too."""
-    return f"{tokens / 1_000_000:.1f}M" if tokens >= 9_995_000 else in_short(round(tokens))
+    return f"{tokens / 1_000_000:.1f}M" if tokens >= 9_995_000 else format_tokens(round(tokens))
 
 
 def amount(tokens: float, full: bool = True) -> str:

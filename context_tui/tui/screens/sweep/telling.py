@@ -10,7 +10,7 @@ from context_tui.lab.sweep.settings import Setting
 from context_tui.policies.native import Native, as_text, native
 from context_tui.policies.parameters import differences
 from context_tui.policies.registry import POLICIES
-from context_tui.text.sanitize import visible
+from context_tui.text.sanitize import make_visible
 from context_tui.tui.screens.sweep.board import GRID, Board, extra_cost, regret_of, value_text
 from context_tui.tui.screens.sweep.table import (
     BEATEN,
@@ -54,7 +54,7 @@ def header(board: Board, width: int) -> list[Run]:
     known = board.known
     if known is not None:
         info = known.session.info
-        name, calls = visible(PurePath(info.path).name) or info.title or "session", ""
+        name, calls = make_visible(PurePath(info.path).name) or info.title or "session", ""
         row = next(iter(known.rows.values()), None)
         calls = plural(row.calls, "call") if row else ""
     else:

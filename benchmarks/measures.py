@@ -315,7 +315,8 @@ def along() -> list[Row]:
     from context_tui.lab.replay.recording import Recording
     from context_tui.lab.study import Settings
     from context_tui.policies.registry import POLICIES
-    from context_tui.session.facts import Role, Usage
+    from context_tui.session.facts import Usage
+    from context_tui.session.values import Role
     from context_tui.tui.screens.replay import telling
     from context_tui.tui.screens.replay.charts import charts_of
     from context_tui.tui.screens.replay.comparison import Comparison

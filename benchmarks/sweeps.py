@@ -15,7 +15,8 @@ from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectM
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, context_at
-from context_tui.session.facts import Kind, Usage
+from context_tui.session.facts import Usage
+from context_tui.session.values import Kind
 from context_tui.tokens.estimators import count_context_tokens, count_message_tokens
 
 REQUESTS_BYTES = 10_900_000

@@ -1,10 +1,4 @@
-"""See where the context of a recorded agent session went, and what a compaction policy would drop.
-
->>> import context_tui as ct
->>> session = ct.open_session("rollout.jsonl")
->>> plan = ct.plan(session, "defect-microcompact", keep_recent_turns=3)
->>> after = ct.apply(session, plan)
-"""
+"""See where the context of a recorded agent session went, and what a compaction policy would drop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m context_tui`` is the ``context-tui`` command."""
+"""Run the ``context-tui`` command with ``python -m context_tui``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors a caller may catch, and the exit codes of the command line."""
+"""Exceptions that callers may catch, and the exit codes of the command line."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ sys.path.insert(0, str(ROOT))
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.base import scan  # noqa: E402
 from context_tui.formats.opening import scanner_for, sessions_in  # noqa: E402
-from context_tui.session.facts import RecordKind  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
+from context_tui.session.values import RecordKind  # noqa: E402
+from context_tui.tokens.accounting import estimate_prompt, find_last_usage  # noqa: E402
 from context_tui.tokens.calibration import calibrate  # noqa: E402
-from context_tui.tokens.measured import index_context  # noqa: E402
-from context_tui.tokens.recorded import estimate_prompt, find_last_usage  # noqa: E402
+from context_tui.tokens.context_index import index_context  # noqa: E402
 
 PAGE = ROOT / "docs" / "agreement.md"
 

@@ -19,9 +19,9 @@ sys.path.insert(0, str(ROOT))
 from context_tui.errors import UnreadableSession  # noqa: E402
 from context_tui.formats.opening import format_of, open_session  # noqa: E402
 from context_tui.policies.triggers import runtime_states  # noqa: E402
-from context_tui.session.fitting import estimate_content  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
-from context_tui.tokens.fit import EstimateCheck, check_estimate  # noqa: E402
+from context_tui.session.token_factors import estimate_content  # noqa: E402
+from context_tui.tokens.estimate_check import EstimateCheck, check_estimate  # noqa: E402
 
 PAGE = ROOT / "docs" / "recordings.md"
 FAR = 0.1

@@ -12,9 +12,9 @@ from typing import Any
 import context_tui as ct
 from context_tui.compaction.tool_pairing import RENAMED, compare, problems
 from context_tui.export.files import export, is_copied, writable_formats
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
 from tests.vendors import refused
 
 Plan = Any

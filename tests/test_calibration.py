@@ -9,7 +9,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli.inspect import report_of
-from context_tui.session.fitting import PRIOR
+from context_tui.session.token_factors import PRIOR
 from context_tui.tokens.calibration import MAX_USABLE_ERROR, MIN_REQUESTS, calibrate
 from tests.formats.providers import RATES, Provider
 from tests.formats.recordings import text

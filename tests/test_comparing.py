@@ -13,9 +13,9 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError, SummarizerError
 from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.sizes import bytes_to_tokens
 from context_tui.summarizer import plan_summary
 from context_tui.summarizer.checks.compare import (
     Contender,
@@ -131,7 +131,7 @@ def test_what_a_policy_cuts_before_it_asks_is_told() -> None:
 
 
 def test_what_a_runtime_put_in_is_no_fact() -> None:
-    from context_tui.session.facts import BlockFlag
+    from context_tui.session.values import BlockFlag
 
     session = from_messages(history())
     session.facts.block_flags[0] |= BlockFlag.INJECTED

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import context_tui as ct
-from context_tui.session.facts import Role
-from context_tui.tokens.fit import check_estimate
-from context_tui.tokens.recorded import compute_not_in_file, find_last_usage
+from context_tui.session.values import Role
+from context_tui.tokens.accounting import compute_not_in_file, find_last_usage
+from context_tui.tokens.estimate_check import check_estimate
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 

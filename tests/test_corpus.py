@@ -14,7 +14,7 @@ import context_tui as ct
 from context_tui.cli.inspect import report_of
 from context_tui.export.files import export, writable_formats
 from context_tui.session.session import Session
-from context_tui.tokens.fit import LARGE_ERROR, check_estimate
+from context_tui.tokens.estimate_check import LARGE_ERROR, check_estimate
 from scripts.recordings import PAGE, rows, table
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"

@@ -12,14 +12,14 @@ from context_tui.compaction.apply import apply
 from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY, KODA_STUB
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.sizes import bytes_to_tokens
 from context_tui.tokens import estimate
-from context_tui.tokens.measured import ContextIndex, index_context
+from context_tui.tokens.context_index import ContextIndex, index_context
 
 TOOLS = ("Read", "Bash", "Edit", "bash")
 BODIES = (

@@ -13,10 +13,11 @@ from context_tui.export.files import export
 from context_tui.formats.opening import choose, scanner_for
 from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Drop, Facts, Kind
-from context_tui.session.fitting import fit_factors
+from context_tui.session.facts import Drop, Facts
 from context_tui.session.session import Session
-from context_tui.tokens.measured import index_context
+from context_tui.session.token_factors import fit_factors
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
 from tests.formats.providers import RATES, Provider
 from tests.formats.recordings import Recording, call, result, text, usage
 

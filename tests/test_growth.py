@@ -42,11 +42,11 @@ from context_tui.policies.triggers import runtime_states
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
-from context_tui.session.facts import Facts, MessageFlag, Role
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import find_value_ranges, loads, loads_all
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.spans import Spans
-from context_tui.tokens.believed import compute_believed_size
+from context_tui.session.values import MessageFlag, Role, Spans
+from context_tui.tokens.accounting import compute_believed_size
 from context_tui.tokens.breakdown import FileRead, count_wasted
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage

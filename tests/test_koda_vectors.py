@@ -15,8 +15,8 @@ from context_tui.formats.base import scan
 from context_tui.formats.koda import KodaFormat
 from context_tui.policies.koda_microcompact import result_tokens
 from context_tui.policies.planning import plan
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 
 DATA = Path(__file__).parent / "data"
 VECTORS = [

@@ -15,7 +15,7 @@ from context_tui.library import summary
 from context_tui.library.discover import HERE, Entry, beside, choosing, title_of
 from context_tui.library.summary import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
 from context_tui.session.session import SessionInfo
-from context_tui.tokens.recorded import find_last_usage
+from context_tui.tokens.accounting import find_last_usage
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 

@@ -19,10 +19,9 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context, context_at
 from context_tui.session.facts import Compaction
 from context_tui.session.session import Session
-from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.accounting import BelievedSize, compute_not_in_file, estimate_prompt
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import ESTIMATORS, count_context_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt
 from tests.formats.recordings import Recording, call, conversations, result, text, usage
 from tests.test_plans import plans
 

@@ -25,10 +25,11 @@ from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Facts, Kind
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Session
-from context_tui.tokens.measured import ContextIndex
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import ContextIndex
 from tests.exports import wrong_with
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking

@@ -15,8 +15,8 @@ from context_tui.compaction.tool_pairing import compare, problems
 from context_tui.policies.parameters import assignments, pairs, params_for
 from context_tui.policies.registry import POLICIES, policy_named
 from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 from context_tui.session.window import Window
 from tests.formats.histories import histories
 from tests.formats.recordings import Recording, call, conversations, result, text, usage

@@ -24,8 +24,9 @@ from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.policies.toml import policy_of, read_policy
-from context_tui.session.facts import MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import MessageFlag
 from context_tui.session.window import Window
 from tests.formats.recordings import Recording, call, result, text
 from tests.test_added_policies import installed

@@ -10,7 +10,7 @@ from context_tui.compaction.recorded import by_category, recorded_compactions
 from context_tui.lab.regret.index import index_of
 from context_tui.lab.regret.returns import returns
 from context_tui.session.facts import Facts
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 from tests.formats.providers import Provider
 from tests.formats.recordings import Recording, call, result, text, usage
 

@@ -24,9 +24,9 @@ from context_tui.lab.replay.result import NEVER, Call, Cut, Firing, Recorded, Re
 from context_tui.lab.replay.walk import replay
 from context_tui.policies.base import Params
 from context_tui.session.context import Body
-from context_tui.session.facts import Kind, Role
 from context_tui.session.memory import MemoryContent
 from context_tui.session.session import Session
+from context_tui.session.values import Kind, Role
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, result, text
 

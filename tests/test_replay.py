@@ -39,8 +39,8 @@ from context_tui.policies.triggers import phases_at, runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.reasoning import count_past_reasoning
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.running_sizes import count_past_reasoning
 from tests.formats import recordings
 from tests.formats.recordings import call, conversations, reasoning, result, text, usage
 

@@ -19,7 +19,7 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.parts.rules import Spec
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context
-from context_tui.tokens.measured import ContextIndex, index_context
+from context_tui.tokens.context_index import ContextIndex, index_context
 from tests.formats import recordings
 from tests.formats.recordings import conversations
 from tests.test_replay import SUMMARY, fixtures, naive, walked, weights_of

@@ -17,13 +17,13 @@ from context_tui.compaction.changes import AlikeChanges
 from context_tui.compaction.next_request import next_request, size_now
 from context_tui.errors import ExitCode, MeasureError
 from context_tui.session.context import REMOVED_BODY, Body
-from context_tui.session.facts import Kind
-from context_tui.session.fitting import PRIOR
 from context_tui.session.session import Session
+from context_tui.session.token_factors import PRIOR
+from context_tui.session.values import Kind
 from context_tui.tokens.breakdown import compute_breakdown
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.exact import INSTALL_COMMAND, find_encoding, load_tokenizer, measure_exactly
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import (
+from context_tui.tokens.measures import (
     TYPICAL_IMAGE_TOKENS,
     TokenMeasure,
     TokenTable,

@@ -15,12 +15,12 @@ from context_tui.cli import main
 from context_tui.library.discover import samples
 from context_tui.policies.registry import policy_named
 from context_tui.policies.triggers import firing_runs
-from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from context_tui.summarizer.masking import mask
+from context_tui.tokens.accounting import find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tokens.fit import check_estimate
-from context_tui.tokens.recorded import find_last_usage
+from context_tui.tokens.estimate_check import check_estimate
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "sample_sessions"

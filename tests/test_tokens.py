@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.session.sizes import bytes_to_koda_tokens, bytes_to_tokens
+from context_tui.session.blocks import bytes_to_koda_tokens, bytes_to_tokens
 from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 from tests.formats.histories import histories
 from tests.formats.recordings import call, result, text, thinking
 

@@ -27,7 +27,7 @@ from context_tui.compaction.tool_pairing import (
     unique_ids,
 )
 from context_tui.formats.kit.writing import body_as_text
-from context_tui.session.bodies import body_to_text, is_block_list
+from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.losses import Losses
 from context_tui.summarizer.request import cleaned
 

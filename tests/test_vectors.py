@@ -14,7 +14,7 @@ from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tokens import History, estimate
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 DATA = Path(__file__).parent / "data"
 VECTORS = [

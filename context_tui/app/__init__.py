@@ -1,1 +1,1 @@
-"""The program itself: configuration, state kept between runs, packages that extend it, signals."""
+"""Program services: configuration, saved state, plug-ins, signals."""

@@ -1,19 +1,4 @@
-"""The configuration file: what a user sets once.
-
-It is TOML: ``$CONTEXT_TUI_CONFIG``, else ``config.toml`` in the folder that the system has for it (on Linux
-``~/.config/context-tui``)::
-
-    theme = "context-light"
-
-    [keys]                  # by the names that the README lists
-    apply = "A"
-
-    [settings.frugal]       # loaded by -P frugal
-    policy = "defect-microcompact"
-    params = ["keep_recent_turns=1"]
-
-Where a summary is asked for stands in ``[summarizer]``: see :mod:`context_tui.summarizer.settings`.
-"""
+"""The user's configuration file: theme, keys, and named settings."""
 
 from __future__ import annotations
 

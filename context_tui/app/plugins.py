@@ -1,8 +1,4 @@
-"""What is built in and what packages and files add to it, by name, each imported when it is first asked for.
-
-A package adds a format or a policy by an entry point: a name, and the class that makes it. What is broken is told, not
-raised.
-"""
+"""Registry of built-in objects and those that packages or files add, imported on first use."""
 
 from __future__ import annotations
 

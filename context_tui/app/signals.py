@@ -1,4 +1,4 @@
-"""Being told to end: SIGTERM and SIGHUP clean up as ctrl+c does, and the exit code names the signal."""
+"""Turn SIGTERM and SIGHUP into an exception, and name the signal in the exit code."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What was chosen when the inspector was left last: a policy, settings that are not the defaults, and the layout.
-
-It is kept as JSON: in the file that ``$CONTEXT_TUI_STATE`` names, nowhere where that is empty, else in ``state.json``
-in the folder that the system has for the program's state (on Linux ``~/.local/state/context-tui``). The program works
-without it, so that what cannot be read or written is nothing.
-"""
+"""Inspector state kept between runs: policy, changed settings, layout."""
 
 from __future__ import annotations
 

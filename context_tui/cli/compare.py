@@ -11,11 +11,11 @@ from context_tui.cli.options import add_policy, add_session, opened, parse, pars
 from context_tui.cli.output import counted, say, table, talk, write_json
 from context_tui.cli.plan import plan_of
 from context_tui.errors import ExitCode, PlanError
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Session
 from context_tui.summarizer.checks.compare import Comparison, Contender, Round, Run, compare, contender
 from context_tui.summarizer.checks.facts import MOST, FactKind
-from context_tui.tokens.estimators import bytes_to_tokens
 
 SHOWN = 40
 """Lost facts that the text lists; JSON has all, and those that are kept."""

@@ -21,18 +21,18 @@ from context_tui.library.follow import follow
 from context_tui.policies.registry import runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.triggers import runtime_states
-from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.believed import compute_believed_size
+from context_tui.tokens.accounting import compute_believed_size, compute_not_in_file, estimate_prompt, find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.calibration import Calibration, ErrorStats
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimate_check import EstimateCheck, check_estimate, suggest_sizes
 from context_tui.tokens.estimators import bytes4, count_message_tokens
 from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.fit import EstimateCheck, check_estimate, suggest_sizes
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt, find_last_usage
-from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
 
 
 def run(arguments: Sequence[str]) -> int:

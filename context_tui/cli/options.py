@@ -16,8 +16,8 @@ from context_tui.cli.leftovers import offer
 from context_tui.cli.output import talk
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
-from context_tui.session.limits import MAX_TOKENS
 from context_tui.session.session import Session
+from context_tui.session.validation import MAX_TOKENS
 from context_tui.text.private_files import private_folder
 from context_tui.text.sanitize import sanitize
 

@@ -9,10 +9,10 @@ from context_tui.compaction.derive import Derivation
 from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
-from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.recorded import compute_not_in_file, compute_prompt_not_in_file, estimate_prompt
+from context_tui.session.values import MessageFlag
+from context_tui.tokens.accounting import compute_not_in_file, compute_prompt_not_in_file, estimate_prompt
+from context_tui.tokens.context_index import index_context
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from context_tui.session.bodies import get_text
+from context_tui.session.blocks import get_text
 from context_tui.session.context import REMOVED_BODY, Body, Context
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, utf8_len

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from context_tui.session.derived import DerivedContent, Origin, find_origin
-from context_tui.session.facts import Facts, MessageFlag, RecordKind, Role, is_turn_start
+from context_tui.session.facts import Facts, is_turn_start
+from context_tui.session.memory import DerivedContent, Origin, find_origin
 from context_tui.session.session import Message, Session
+from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
 
 

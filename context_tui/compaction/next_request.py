@@ -11,14 +11,19 @@ from enum import StrEnum
 
 from context_tui.compaction.changes import AlikeChanges, bodies_of
 from context_tui.compaction.plan import Plan
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.tokens.believed import BelievedSize, compute_believed_size
-from context_tui.tokens.estimators import bytes_to_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt, find_last_request
-from context_tui.tokens.rulers import TokenTable
+from context_tui.session.values import Kind
+from context_tui.tokens.accounting import (
+    BelievedSize,
+    compute_believed_size,
+    compute_not_in_file,
+    estimate_prompt,
+    find_last_request,
+)
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
 
 
 class Known(StrEnum):

@@ -18,14 +18,14 @@ from context_tui.compaction.changes import Change, bodies_of, new_texts
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
 from context_tui.errors import PlanError
-from context_tui.session.bodies import replace_texts
+from context_tui.session.blocks import bytes_to_tokens, replace_texts
 from context_tui.session.context import Context
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
-from context_tui.session.values import value_class
-from context_tui.tokens.estimators import bytes4, bytes_to_tokens
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role, value_class
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
 
 
 @value_class()

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Literal
 
 from context_tui.session.context import CLEARED_BODIES, Context, context_at
-from context_tui.session.epochs import epoch_at, find_last_rewrite
-from context_tui.session.facts import Compaction, Drop, Facts, MessageFlag, Role
+from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
+from context_tui.session.values import MessageFlag, Role
+from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.recorded import find_request_before
-from context_tui.tokens.running import RunningSizes
+from context_tui.tokens.running_sizes import RunningSizes
 
 CompactionKind = Literal["full", "micro", "silent"]
 

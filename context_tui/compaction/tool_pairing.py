@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from context_tui.session.bodies import body_to_text
+from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import format_losses
 

@@ -17,14 +17,14 @@ from context_tui.formats.base import Format, scan
 from context_tui.formats.opening import format_of
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.session.context import restore_inferred
-from context_tui.session.derived import collect_usage, find_recording
-from context_tui.session.facts import Facts, Kind
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.losses import Losses, weigh_context
-from context_tui.session.memory import build_facts
+from context_tui.session.memory import build_facts, collect_usage, find_recording
 from context_tui.session.session import Message, Session
+from context_tui.session.values import Kind
 from context_tui.text.private_files import is_temporary, move_new, private_folder, sync, sync_folder
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 NAME_BYTES = 255
 """The longest name that file systems take."""

@@ -12,7 +12,7 @@ from context_tui.export.prepare import check_pairs
 from context_tui.formats.registry import FORMATS, format_named
 from context_tui.session.session import Message, Session
 from context_tui.text.private_files import is_temporary
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 
 class NotInPlace(Error):

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from context_tui.session.facts import BlockFlag, MessageFlag, Role
-from context_tui.session.limits import MAX_TIME_MS
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
+from context_tui.session.validation import MAX_TIME_MS
+from context_tui.session.values import BlockFlag, MessageFlag, Role
 from context_tui.text.sanitize import sanitize, sanitize_line
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 MARKDOWN = "markdown"
 ABOUT = "a page to read, with every message, call and result; it cannot be opened again"

@@ -25,10 +25,10 @@ from context_tui.compaction.tool_pairing import (
     unique_ids,
 )
 from context_tui.session.context import Context
-from context_tui.session.derived import DerivedContent, Origin, find_recording
-from context_tui.session.facts import MessageFlag
 from context_tui.session.losses import Losses, UnsupportedReason
+from context_tui.session.memory import DerivedContent, Origin, find_recording
 from context_tui.session.session import Message, Session
+from context_tui.session.values import MessageFlag
 
 PENDING = "it ends with calls without results; add the results before you send it"
 ENDS_WITH_ASSISTANT = (

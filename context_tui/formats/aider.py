@@ -25,10 +25,11 @@ from context_tui.formats.kit.files import whole_file
 from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
 from context_tui.formats.kit.usage import with_cache
 from context_tui.formats.kit.values import epoch_ms
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
-from context_tui.session.limits import truncate_name
 from context_tui.session.session import SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 HISTORY = ".aider.chat.history.md"
 START = "# aider chat started at "

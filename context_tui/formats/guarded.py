@@ -8,9 +8,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import Advance, Claim, Format, Found, Lister, Scanner
-from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -30,9 +30,10 @@ from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, P
 from context_tui.formats.kit.usage import anthropic_usage, openai_usage, size_of, with_cache
 from context_tui.formats.kit.values import as_blocks, as_id, image_of, usage_or_note
 from context_tui.formats.openai.shape import FunctionCalls, call_of, content_block
-from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
 
 KINDS = {
     **{"human": Role.USER, "HumanMessage": Role.USER, "HumanMessageChunk": Role.USER},

@@ -16,10 +16,10 @@ from context_tui.formats.opening import format_of, scanner_for
 from context_tui.formats.registry import FORMATS
 from context_tui.library.cache import Details, Stamp, stamp_of
 from context_tui.library.discover import IN_FILE, Entry, is_database, key_of, title_of
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Kind
 from context_tui.session.window import model_at
-from context_tui.tokens.recorded import find_last_usage
+from context_tui.tokens.accounting import find_last_usage
 
 SUB_AGENT, BRANCH, BESIDE = "sub-agent", "branch", "session"
 """What a session is to the one that it stands below: the third is one of several in the same file."""

@@ -13,10 +13,11 @@ from context_tui.policies.agent_sdk_prune import last_input, sdk_trigger
 from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Kind, Role
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
+from context_tui.session.values import Kind, Role
 
 SECTIONS = (
     "Decisions",

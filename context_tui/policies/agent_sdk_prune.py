@@ -13,12 +13,11 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, param
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.bodies import CUT_HEAD, CUT_TAIL, compute_cut_shifts
+from context_tui.session.blocks import CUT_HEAD, CUT_TAIL, bytes_to_tokens, compute_cut_shifts
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
-from context_tui.tokens.estimators import bytes_to_tokens
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
 
 MARKER = "\n\n[...{} chars pruned...]\n\n"
 MARKER_BYTES = len(MARKER) - len("{}")

@@ -16,7 +16,7 @@ from context_tui.policies.parameters import names
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 
 class ChainParams(BaseParams):

@@ -23,8 +23,8 @@ from context_tui.policies.parts.shortening import shortening
 from context_tui.policies.registry import policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.session.facts import MessageFlag
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import MessageFlag
+from context_tui.tokens.context_index import index_context
 
 _TRIGGER_ONLY = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""

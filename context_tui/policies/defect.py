@@ -6,7 +6,7 @@ from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 KEPT_TURNS = 3
 """Turns at the end that a microcompaction leaves alone, by default."""

@@ -10,13 +10,13 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
 from context_tui.policies.defect import baseline_and_delta, believed_trigger, few_turns, share_of_window, window_tokens
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.bodies import is_block_list
+from context_tui.session.blocks import is_block_list
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
 from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_SUMMARY
 from context_tui.session.session import Message
-from context_tui.tokens.measured import ContextIndex, index_context, memoize_by_messages
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import ContextIndex, index_context, memoize_by_messages
 
 RESULT_LIMIT = 2_000
 """Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""

@@ -22,9 +22,9 @@ from context_tui.policies.parts.candidates import between, blocks_of_kind, kept_
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.facts import Kind, MessageFlag
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import ToolResults, index_context
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.context_index import ToolResults, index_context
 
 CLEARED = Body.from_text(DEFECT_PLACEHOLDER)
 CLEARED_TOKENS = CLEARED.tokens

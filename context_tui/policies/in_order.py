@@ -13,7 +13,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 Steps = Sequence[tuple[Policy, Any]]
 """Policies with their parameters, in the order in which they run."""

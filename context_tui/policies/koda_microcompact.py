@@ -18,11 +18,11 @@ from context_tui.policies.base import BasePolicy, Params, nothing, param
 from context_tui.policies.parameters import names
 from context_tui.policies.prefix_sums import PrefixSums
 from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.blocks import bytes_to_koda_tokens
 from context_tui.session.context import Body, Context, find_removed_blocks, memoize
-from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
-from context_tui.session.sizes import bytes_to_koda_tokens
-from context_tui.tokens.measured import index_context, memoize_by_messages
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context, memoize_by_messages
 
 STUB = Body.from_text(KODA_STUB)
 """What stands in place of a cleared result."""

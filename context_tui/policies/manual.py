@@ -15,9 +15,9 @@ from context_tui.policies.defect_compact import PROMPT, SUMMARY, earlier_summary
 from context_tui.policies.pairs import before_pairs
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Kind
 from context_tui.session.markers import DEFECT_PLACEHOLDER
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
 
 
 def _pairs(value: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
-from context_tui.tokens.measured import memoize_by_messages
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import memoize_by_messages
 
 
 def before_pairs(context: Context, cut: int) -> int:

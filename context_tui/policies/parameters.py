@@ -21,7 +21,7 @@ from context_tui.policies.registry import POLICIES, SHOWN, policy_named
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number, Scale, number, parse, rungs_of, scale_of
 from context_tui.session.context import Context, memoize
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 MOST_VALUES = 1_000
 """Values that a range may have."""

@@ -19,7 +19,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import field
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Role, Usage
-from context_tui.session.values import value_class
+from context_tui.session.facts import Facts, Usage
+from context_tui.session.values import Role, value_class
 from context_tui.session.window import Window
-from context_tui.tokens.believed import compute_believed_size
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.reasoning import count_past_reasoning
-from context_tui.tokens.recorded import find_last_request
+from context_tui.tokens.accounting import compute_believed_size, find_last_request
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.running_sizes import count_past_reasoning
 
 
 @value_class()

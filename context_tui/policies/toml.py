@@ -19,7 +19,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
 from context_tui.policies.composed import composed
 from context_tui.policies.parts.rules import Spec
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
 from context_tui.text.sanitize import sanitize_line
 
 MOST_BYTES = 1_000_000

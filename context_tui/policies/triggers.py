@@ -7,12 +7,11 @@ from itertools import chain, pairwise
 
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.epochs import epoch_at, find_last_rewrite
-from context_tui.session.facts import Facts, Kind, MessageFlag, Role
+from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
 from context_tui.session.session import Session
-from context_tui.tokens.reasoning import PastReasoning
-from context_tui.tokens.recorded import find_request_before
-from context_tui.tokens.running import RunningSizes
+from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.tokens.accounting import find_request_before
+from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
 
 
 def runtime_states(

@@ -1,6 +1,4 @@
-"""Appending to the columns of the facts, with everything that takes looked up once: a large session does it 100,000
-times a second.
-"""
+"""Fast appenders for the columns of the facts."""
 
 from __future__ import annotations
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.drops import find_cleared_at, find_drops
-from context_tui.session.epochs import find_last_rewrite, order_at
-from context_tui.session.facts import BlockFlag, Facts
+from context_tui.session.facts import Facts, find_last_rewrite, order_at
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import KODA_STUB
-from context_tui.session.sizes import BYTES_PER_TOKEN
-from context_tui.session.values import value_class
+from context_tui.session.values import BlockFlag, value_class
 
 if TYPE_CHECKING:
     from context_tui.session.session import Content

@@ -1,9 +1,4 @@
-"""Silent drops: recorded context that falls between two requests of one context, and what explains it.
-
-Runtimes clear old results, and providers drop the thinking of ended turns, without leaving a record. What went is the
-fall and what was appended meanwhile, by the factors of :mod:`~context_tui.session.fitting`. An explanation is given
-only where its size is that of what went; nothing here looks at anything behind the request at which the drop shows.
-"""
+"""Silent drops: recorded context that falls between two requests, and what explains it."""
 
 from __future__ import annotations
 
@@ -12,9 +7,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from threading import Lock
 
-from context_tui.session.epochs import epoch_at, find_last_rewrite, order_at
-from context_tui.session.facts import BlockFlag, Drop, Explanation, Facts, Kind, MessageFlag
-from context_tui.session.fitting import (
+from context_tui.session.blocks import bytes_to_tokens
+from context_tui.session.facts import Drop, Facts, epoch_at, find_last_rewrite, order_at
+from context_tui.session.markers import PLACEHOLDERS
+from context_tui.session.token_factors import (
     ContentTokens,
     Factors,
     count_blocks_before,
@@ -22,8 +18,7 @@ from context_tui.session.fitting import (
     find_intervals,
     fit_factors,
 )
-from context_tui.session.markers import PLACEHOLDERS
-from context_tui.session.sizes import bytes_to_tokens
+from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
 
 MIN_DROP = 2_000
 """Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""

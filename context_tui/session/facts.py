@@ -1,31 +1,21 @@
-"""Append-only columns that one pass over a session fills: records, messages, blocks, requests.
-
-No text is kept. What a policy must know about the text without reading it (is it exactly a known placeholder, does it
-start with a known summary prefix, which path was read, where a cut would fall) is measured here, once.
-"""
+"""Append-only columns that one pass over a session fills: records, messages, blocks, requests and epochs."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
-from context_tui.session.bodies import BodySize, get_bracket_start, measure_body, parse_read_range
+from context_tui.session.blocks import BodySize, get_bracket_start, measure_body, parse_read_range
 from context_tui.session.columns import make_block_appender, make_message_appender, make_record_appender
 from context_tui.session.jsontext import compact_json, loads, utf8_len
-from context_tui.session.kinds import BlockFlag as BlockFlag
-from context_tui.session.kinds import Explanation as Explanation
-from context_tui.session.kinds import Kind as Kind
-from context_tui.session.kinds import MessageFlag as MessageFlag
-from context_tui.session.kinds import RecordKind as RecordKind
-from context_tui.session.kinds import Role as Role
-from context_tui.session.limits import truncate_name
 from context_tui.session.markers import is_summary_start
-from context_tui.session.spans import NO_MESSAGES, Spans
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import NO_MESSAGES, BlockFlag, Explanation, Kind, MessageFlag, Role, Spans
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (
@@ -607,3 +597,29 @@ def is_turn_start(facts: Facts, row: int) -> bool:
 def _to_call_id(value: object) -> str:
     """A call id, which anything may stand for in a broken file."""
     return value if isinstance(value, str) else str(value or "")
+
+
+def epoch_at(facts: Facts, at: int) -> Epoch:
+    """The epoch that the context before message *at* belongs to. One begins with its first message, not before it."""
+    row = bisect_left(facts.epochs, at, key=lambda epoch: epoch.message) - 1
+    while row >= 0 and facts.epochs[row].start > at:
+        row -= 1
+    return facts.epochs[row] if row >= 0 else Epoch(0, "start")
+
+
+def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
+    """The epoch before message *at*, and the messages of its context in prompt order."""
+    epoch = epoch_at(facts, at)
+    order: Sequence[int] = range(epoch.start, at)
+    if epoch.prefix:
+        order = [*epoch.prefix, *order]
+    flags, unsent = facts.flags, MessageFlag.NOT_SENT
+    if any(flags[message] & unsent for message in order):
+        order = [message for message in order if not flags[message] & unsent]
+    return epoch, order
+
+
+def find_last_rewrite(facts: Facts, at: int) -> int:
+    """The message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
+    row = bisect_right(facts.rewrites, at) - 1
+    return facts.rewrites[row] if row >= 0 else 0

@@ -1,8 +1,4 @@
-"""Compact JSON, and the lengths that the reproduced systems measure.
-
-The rule (see the seed systems): no spaces after ``,`` and ``:``, non-ASCII not escaped, floats keep ``1.0`` and
-print ``1e16``. ``msgspec`` writes exactly that; what it refuses (lone surrogates, deep nesting) goes through ``json``.
-"""
+"""Compact JSON, tolerant decoding, and UTF-8 lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.session.limits import MAX_DEPTH
+from context_tui.session.validation import MAX_DEPTH
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode

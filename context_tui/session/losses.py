@@ -1,4 +1,4 @@
-"""What an export does not keep: counted in words, and how much of each kind of block is gone with it."""
+"""Losses of an export: what a writer could not keep, counted and weighed by kind of block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Kind, Role
+from context_tui.session.facts import Facts
+from context_tui.session.values import Kind, Role
 
 UnsupportedReason = Callable[[str, dict[str, Any]], str]
 """Why a message of a role cannot hold a block, in words for a list of losses; empty when it can."""

@@ -1,4 +1,4 @@
-"""Texts that runtimes leave in a history where they took something out of it; other programs look for them too."""
+"""Placeholder and summary texts that runtimes write into a history."""
 
 from __future__ import annotations
 

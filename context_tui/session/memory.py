@@ -1,13 +1,16 @@
-"""Sessions that live in memory: from Anthropic-shaped messages, and derived from another session."""
+"""Sessions in memory: built from Anthropic-shaped messages, or derived from another session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from context_tui.session.facts import Facts, RecordKind, Role
+from context_tui.session.blocks import replace_texts
+from context_tui.session.facts import Facts, Usage
 from context_tui.session.session import Message, Session, SessionInfo
 from context_tui.session.validation import validate_messages
+from context_tui.session.values import RecordKind, Role
 
 
 def get_blocks(message: Message) -> list[dict[str, Any]]:
@@ -59,3 +62,105 @@ def from_messages(messages: Iterable[Message]) -> Session:
     """
     found = validate_messages(messages)
     return Session(build_facts(found), MemoryContent(found), SessionInfo("", "messages"), len(found))
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a message of a derived session is from: a message of the recording with some blocks changed."""
+
+    session: Session
+    message: int
+    texts: Mapping[int, str | None] = field(default_factory=dict)  # block ordinal to text; None: removed
+
+    @property
+    def remaining_blocks(self) -> list[int]:
+        """The recorded ordinals of the blocks that are left, in order."""
+        recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
+        return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
+
+
+class DerivedContent:
+    """Content of a derived session: origins, and messages of its own."""
+
+    def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
+        self.parent, self.entries = parent, entries
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        entry = self.entries[message]
+        if not isinstance(entry, Origin):
+            return [dict(block) for block in entry["content"]]
+        return replace_texts(entry.session.content.blocks(entry.message), entry.texts)
+
+    def raw(self, record: int) -> str:
+        return repr(self.entries[record])
+
+    def system(self) -> str:
+        return self.parent.content.system()
+
+    def tools(self) -> list[dict[str, Any]]:
+        return self.parent.content.tools()
+
+    def is_unchanged(self) -> bool:
+        return self.parent.content.is_unchanged()
+
+
+def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
+    """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""
+    new = dict(texts or {})
+    if isinstance(session.content, DerivedContent):
+        entry = session.content.entries[message]
+        if isinstance(entry, Origin):
+            left = entry.remaining_blocks
+            return replace(entry, texts={**entry.texts, **{left[at]: text for at, text in new.items()}})
+        return {**entry, "content": replace_texts(entry["content"], new)}
+    return Origin(session, message, new)
+
+
+def find_recording(session: Session) -> Session:
+    """The recording behind any number of plans carried out."""
+    while isinstance(session.content, DerivedContent):
+        session = session.content.parent
+    return session
+
+
+def collect_usage(session: Session) -> dict[int, Usage]:
+    """By message of *session*, the usage that was recorded for it, where that still tells of this context.
+
+    It does where nothing was applied, for replies since the context began or was last rewritten.
+    """
+    return {} if session.origin else _map_replies(session, _usage_by_reply)
+
+
+def collect_models(session: Session) -> dict[int, str]:
+    """By message of *session*, the model that is recorded to have made it."""
+    return _map_replies(session, _models_by_reply)
+
+
+def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
+    """By message of *session*, what is *told* of the reply of the recording that it is."""
+    found: dict[int, T] = {}
+    known: Mapping[int, T] | None = None
+    for message in session.context_at().order:
+        entry = find_origin(session, message)
+        if isinstance(entry, Origin):
+            known = read(entry.session) if known is None else known
+            if entry.message in known:
+                found[message] = known[entry.message]
+    return found
+
+
+def _usage_by_reply(recording: Session) -> dict[int, Usage]:
+    """By reply, its usage, since the context at the end began or was last rewritten."""
+    context, facts = recording.context_at(), recording.facts
+    first = max(context.epoch_start, context.last_rewrite)
+    return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}
+
+
+def _models_by_reply(recording: Session) -> dict[int, str]:
+    """By reply, its model, where that is known."""
+    facts = recording.facts
+    requests = zip(facts.request_message, facts.request_model, strict=True)
+    return {reply: facts.models[row] for reply, row in requests if row >= 0}

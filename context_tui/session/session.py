@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from context_tui.errors import PlanError
-from context_tui.session.bodies import replace_texts
+from context_tui.session.blocks import replace_texts
 from context_tui.session.context import Context, context_at
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import Drop, Facts, MessageFlag, Role
+from context_tui.session.facts import Drop, Facts
+from context_tui.session.values import MessageFlag, Role
 from context_tui.session.window import Peaks, Window, model_at, window_at
 
 Message = dict[str, Any]

@@ -1,10 +1,13 @@
-"""Values that are made by the thousand: a type checker holds them to be frozen."""
+"""Values in the columns of the facts: kinds, flags, message ranges, and fast frozen dataclasses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from enum import IntEnum, StrEnum
+from itertools import accumulate, chain
+from typing import TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
@@ -16,3 +19,120 @@ def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     ``frozen=True`` would have each field of a new one set by a call: a seventh of what a replay takes.
     """
     return dataclass(eq=eq, unsafe_hash=eq)
+
+
+class Role(IntEnum):
+    """Who a message is from; SYSTEM is one in the middle of a history (a leading one is the session's prompt)."""
+
+    USER = 0
+    ASSISTANT = 1
+    SYSTEM = 2
+
+
+class Kind(IntEnum):
+    """What a block is; OTHER is hosted activity and anything unknown, which no estimator sees."""
+
+    TEXT = 0
+    THINKING = 1
+    TOOL_USE = 2
+    TOOL_RESULT = 3
+    IMAGE = 4
+    OTHER = 5
+
+
+class RecordKind(IntEnum):
+    """What became of a record: these three counts add up to the number of records."""
+
+    MESSAGE = 0
+    METADATA = 1
+    PROBLEM = 2
+
+
+class Explanation(StrEnum):
+    """What a fall of the recorded context is explained by, in the words that are shown."""
+
+    MICROCOMPACTION = "microcompaction"
+    CLEARED = "cleared results"
+    THINKING = "dropped thinking"
+    MODEL = "change of model"
+
+
+class BlockFlag:
+    """What is known of a block's text without reading it: bits of a plain integer (an IntFlag costs 1 µs a use)."""
+
+    INJECTED = 1  # the runtime put it there, nobody typed it
+    ERROR = 2  # is_error
+    BODY_JSON = 4  # a tool_result body that is neither text nor a list of blocks
+    BODY_LIST = 8  # a tool_result body that is a list of only text and image objects
+    UNKNOWN_SIZE = 16  # estimators cannot see it: hidden thinking, encrypted or binary parts
+    HAS_IMAGE = 32  # a tool_result with an image in it
+
+
+class MessageFlag:
+    """What is known of a message beyond its role: bits of a plain integer."""
+
+    TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
+    SUMMARY = 2  # the summary of an earlier compaction
+    SYNTHETIC = 4  # written by the client, not by a model
+    NOT_SENT = 8  # in the file, never in the model's context
+
+
+class Spans(Sequence[int]):
+    """Ranges of message numbers, one behind the other. It equals any sequence of the same numbers."""
+
+    __slots__ = ("_ends", "ranges")
+
+    def __init__(self, *ranges: range) -> None:
+        self.ranges = tuple(filter(None, ranges))
+        self._ends = list(accumulate(map(len, self.ranges)))
+
+    @classmethod
+    def from_numbers(cls, numbers: Iterable[int]) -> Spans:
+        """The numbers as they come, with what follows one by one in one range."""
+        ranges: list[range] = []
+        for number in numbers:
+            if ranges and ranges[-1].stop == number:
+                ranges[-1] = range(ranges[-1].start, number + 1)
+            else:
+                ranges.append(range(number, number + 1))
+        return cls(*ranges)
+
+    @property
+    def end(self) -> int:
+        """The number behind the highest; 0 where there is none."""
+        return max((each.stop for each in self.ranges), default=0)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(self.ranges)
+
+    def __contains__(self, number: object) -> bool:
+        return any(number in each for each in self.ranges)
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        at = range(len(self))[place]
+        which = bisect_right(self._ends, at)
+        return self.ranges[which][at - self._ends[which]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(int.__eq__, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Spans({', '.join(map(repr, self.ranges))})"
+
+
+NO_MESSAGES = Spans()
+"""No messages."""

@@ -1,4 +1,4 @@
-"""The size of the context window, and where the number comes from."""
+"""Size of the context window, and where the number comes from."""
 
 from __future__ import annotations
 

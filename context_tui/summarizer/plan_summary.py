@@ -16,6 +16,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.compaction.prompt import Prompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
 from context_tui.summarizer.apis import APIS
@@ -29,7 +30,6 @@ from context_tui.summarizer.request import SummaryRequest, cleaned
 from context_tui.summarizer.secrets import mask_text
 from context_tui.summarizer.settings import resolve
 from context_tui.tokens import estimate
-from context_tui.tokens.estimators import bytes_to_tokens
 
 if TYPE_CHECKING:
     import httpx

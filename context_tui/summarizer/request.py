@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from context_tui.session.bodies import is_block_list
+from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.summarizer.secrets import find
 

@@ -1,1 +1,1 @@
-"""Text and numbers: safe to draw, short to read; and private files."""
+"""Text helpers without dependencies: sanitizing, number formatting, private files."""

@@ -1,4 +1,4 @@
-"""Sizes, ages, tokens and shares in few cells, as lists and the screen have them."""
+"""Format sizes, ages, token counts and shares in few cells."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Private folders beside what is written: gone when the work is done, and found again where a run was killed.
-
-Each holds a copy of a session, so that one left behind matters. It is ours, and nobody's any more, when it has our kind
-of name, is our user's, and holds a marker that no living process keeps locked: a lock ends with its process.
-"""
+"""Private temporary folders, atomic moves, and cleanup of what killed runs left behind."""
 
 from __future__ import annotations
 

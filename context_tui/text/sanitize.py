@@ -1,13 +1,4 @@
-r"""Make recorded text safe to draw.
-
-Tool output is full of terminal escapes, and nothing between here and the terminal removes them: left in, they
-recolour the screen, move the cursor, set the title or overwrite the clipboard. Everything that is shown passes
-through here; exported data never does.
-
-Escape sequences disappear, as they would on a terminal. Every other character that has no honest glyph is shown as a
-symbol, so that hidden text is seen to be there: ``\r`` as ``␍``, a bidi override as ``·``, a lone surrogate as ``�``.
-Names of files, and messages that quote them, lose nothing at all: they pass through :func:`visible`.
-"""
+"""Make recorded text safe to draw on a terminal."""
 
 from __future__ import annotations
 

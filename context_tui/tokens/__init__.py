@@ -1,4 +1,4 @@
-"""Counting tokens: estimators, baseline-plus-delta accounting, what is recorded, and breakdowns."""
+"""Token counts: estimators, baseline-plus-delta accounting, calibration, exact tokenizers, breakdowns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.tokens.accounting import History, estimate_message
 from context_tui.tokens.estimators import count_context_tokens, count_message_tokens, get_estimator
-from context_tui.tokens.history import History, estimate_message
 
 __all__ = ["History", "estimate"]
 

@@ -1,4 +1,4 @@
-"""Where a context went: estimated tokens by category and tool, duplicate reads, and the diagnosis line."""
+"""Where a context went: tokens by category, tool and file, duplicate reads, and koda's diagnosis line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 
+from context_tui.session.blocks import bytes_to_koda_tokens, bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
+from context_tui.session.facts import Facts
 from context_tui.session.markers import KODA_COMPACTABLE
-from context_tui.session.sizes import bytes_to_koda_tokens
-from context_tui.tokens.estimators import bytes4, bytes_to_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.measures import TokenTable
 
 CATEGORIES = (
     *("system", "tools", "not_in_file", "user", "assistant", "thinking", "tool_use", "tool_result"),
@@ -110,7 +111,7 @@ def compute_breakdown(
     """The context in parts.
 
     Args:
-        not_in_file: what :func:`context_tui.tokens.recorded.not_in_file` found.
+        not_in_file: what :func:`context_tui.tokens.accounting.compute_not_in_file` found.
         checkpoint: called at every message; it may raise to stop.
         sizes: the ruler; ``bytes/4`` without one.
     """

@@ -1,19 +1,14 @@
-"""Estimators: how many tokens each reproduced runtime takes a block to be.
-
-Systems 1 (defect, ``bytes/4``) and 5 (koda, ``bytes/3.5``). Both estimate; neither can see images in full, encrypted
-parts or hidden thinking (:data:`BlockFlag.UNKNOWN_SIZE`).
-"""
+"""Token estimators of the reproduced runtimes: bytes / 4 and bytes / 3.5."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from context_tui.errors import PlanError
+from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_koda_tokens, bytes_to_tokens
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Kind
-from context_tui.session.sizes import BYTES_PER_TOKEN as BYTES_PER_TOKEN
-from context_tui.session.sizes import bytes_to_koda_tokens
-from context_tui.session.sizes import bytes_to_tokens as bytes_to_tokens
+from context_tui.session.facts import Facts
+from context_tui.session.values import Kind
 
 Estimator = Callable[[Facts, int], int]
 

@@ -1,7 +1,4 @@
-"""Exact tokenizers, an optional extra: which encoding a model has, and a counter for it.
-
-The vocabularies come with the package ``quicktok-v1`` (MIT); nothing is fetched. It is imported when it is first used.
-"""
+"""Exact tokenizers (optional extra): the encoding of a model, and a counter for it."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import NamedTuple
 
 from context_tui.errors import MeasureError
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import TokenTable, build_exact_table
+from context_tui.tokens.measures import TokenTable, build_exact_table
 
 INSTALL_COMMAND = "pip install 'context-tui[exact]'"
 """What brings the tokenizer."""

@@ -11,7 +11,7 @@ from context_tui.compaction.next_request import NextRequest, size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.session import Session
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.numbers import sign
 from context_tui.tui.text import plural
 from context_tui.tui.view import Applied, Location

@@ -12,7 +12,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import context_at
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import TokenMeasure, TokenTable
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.rows import Rows
 from context_tui.tui.runtime_sizes import RuntimeSizes

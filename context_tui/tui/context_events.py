@@ -6,8 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from context_tui.session.facts import Compaction, Drop, Epoch, Explanation, Facts
+from context_tui.session.facts import Compaction, Drop, Epoch, Facts
 from context_tui.session.session import Session
+from context_tui.session.values import Explanation
 from context_tui.tui.text import line, plural
 
 

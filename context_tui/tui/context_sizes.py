@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from context_tui.text.numbers import format_percent
+from context_tui.tokens.accounting import compute_prompt_not_in_file
 from context_tui.tokens.breakdown import Breakdown, compute_breakdown
-from context_tui.tokens.fit import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
-from context_tui.tokens.recorded import compute_prompt_not_in_file
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.estimate_check import EstimateCheck, SuggestedSizes, check_estimate, suggest_sizes
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.view import View
 
 
@@ -46,7 +46,8 @@ def off_text(fit: EstimateCheck) -> str:
     """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
     if not fit.is_far_off:
         return ""
-    return f"{format_percent(abs(fit.relative_error))} {'below' if fit.relative_error < 0 else 'above'} the {fit.recorded:,} recorded"
+    side = "below" if fit.relative_error < 0 else "above"
+    return f"{format_percent(abs(fit.relative_error))} {side} the {fit.recorded:,} recorded"
 
 
 def fit_text(fit: EstimateCheck | None, width: int) -> str:

@@ -15,7 +15,7 @@ from context_tui.policies.registry import DEFAULT
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_percent
-from context_tui.tokens.rulers import TokenMeasure, TokenTable
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.applied import applied
 from context_tui.tui.choices import chosen_last
 from context_tui.tui.command_line import command_line

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from context_tui.session.context import Context
-from context_tui.session.facts import MessageFlag
 from context_tui.session.session import Session
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import MessageFlag
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.text import plural
 from context_tui.tui.turns import spans_of
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
-from context_tui.session.bodies import get_text
-from context_tui.session.facts import BlockFlag, Facts, Kind
+from context_tui.session.blocks import get_text
+from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind
 from context_tui.text.sanitize import sanitize
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui import highlights
 from context_tui.tui.diffs import DiffLine, diff, edits_in, patch_in, patch_lines, written_in
 from context_tui.tui.finding import find

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from context_tui.session.facts import BlockFlag, Facts, Kind
+from context_tui.session.facts import Facts
+from context_tui.session.values import BlockFlag, Kind
 from context_tui.tokens.breakdown import categorize_block
 from context_tui.tui.marks import LEGEND
 

@@ -11,8 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from context_tui.compaction.verdicts import PAST
-from context_tui.session.facts import Kind
-from context_tui.session.spans import Spans
+from context_tui.session.values import Kind, Spans
 from context_tui.tui.filters import Filter, bit, number_of, traits_of
 from context_tui.tui.folds import NONE, Folds
 from context_tui.tui.marks import Marker

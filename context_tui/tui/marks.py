@@ -8,10 +8,10 @@ from typing import NamedTuple
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PROTECTED, Code
 from context_tui.session.context import Context
-from context_tui.session.epochs import epoch_at
-from context_tui.session.facts import Kind, MessageFlag
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.session.facts import epoch_at
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
 
 
 class Mark(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from context_tui.compaction.next_request import Known, NextRequest
-from context_tui.tokens.rulers import TokenMeasure, TokenTable
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 
 def unit_of(sizes: TokenTable | None) -> str:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, islice, zip_longest
 from operator import sub
 
-from context_tui.session.facts import Kind, MessageFlag
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.session import Session
-from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS
-from context_tui.tokens.rulers import TokenTable
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.context_events import ContextEvent, context_events_in
 
 WHOLE, HEAD = -1, -2

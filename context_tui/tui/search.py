@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.session.facts import Facts, Kind
+from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tui.finding import find
 from context_tui.tui.rows import Rows

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from context_tui.policies.registry import POLICIES
-from context_tui.session.kinds import RecordKind
 from context_tui.session.session import Session
+from context_tui.session.values import RecordKind
 from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.fit import EstimateCheck
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimate_check import EstimateCheck
 from context_tui.tui.context_sizes import fit_text
 from context_tui.tui.jumps import Jump
 from context_tui.tui.text import plural
@@ -113,7 +113,8 @@ def _notice(view: View, points: Sequence[Jump], fit: EstimateCheck | None, width
     if session.origin:
         return f"A copy with {session.origin} applied   {_next(progress)}"
     if progress < 1:
-        return f"{format_percent(progress)} read: {plural(len(session), 'message')} so far, and not the last one   r reads on"
+        so_far = f"{format_percent(progress)} read: {plural(len(session), 'message')} so far"
+        return f"{so_far}, and not the last one   r reads on"
     if session.facts.problems:
         return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:

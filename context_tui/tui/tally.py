@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.tui.marks import ABOUT, LEGEND, Marker
 from context_tui.tui.rows import WHOLE, Rows
 from context_tui.tui.text import plural

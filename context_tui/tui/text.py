@@ -13,8 +13,9 @@ from typing import Any
 
 from textual.cache import LRUCache
 
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, Role
+from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 from context_tui.text.sanitize import sanitize_line
 
 PREVIEW = 300

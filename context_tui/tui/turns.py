@@ -15,12 +15,11 @@ from context_tui.compaction.next_request import size_now
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
 from context_tui.session.context import Context, memoize
-from context_tui.session.facts import Kind
-from context_tui.session.spans import Spans
+from context_tui.session.values import Kind, Spans
 from context_tui.text.numbers import format_percent
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.marks import Marker
 from context_tui.tui.numbers import unit_of
 from context_tui.tui.rows import Rows

@@ -19,10 +19,10 @@ from context_tui.policies.parameters import params_for
 from context_tui.policies.registry import DEFAULT, MANUAL, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 from context_tui.session.window import Window
-from context_tui.tokens.rulers import TokenMeasure
+from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.folds import NONE, Folds
 

@@ -20,7 +20,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.triggers import firing_runs
 from context_tui.session.session import Session
 from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.computed import Computed, Fires, Sized, first_change
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.loading import Failed, Loading, Read

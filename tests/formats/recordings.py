@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
-from context_tui.session.facts import Role
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Role
 
 Record = dict[str, Any]
 Block = dict[str, Any]

@@ -15,8 +15,9 @@ from context_tui.export.files import export
 from context_tui.formats.agent_sdk import AgentSdkFormat
 from context_tui.formats.agent_sdk.shape import BESIDE
 from context_tui.formats.opening import open_session, sessions_in
-from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from context_tui.tui.marks import Marker
 from context_tui.tui.screens.apply.texts import title
 from context_tui.tui.tally import totals

@@ -9,7 +9,8 @@ import pytest
 
 from context_tui.formats.aider import AiderFormat
 from context_tui.formats.opening import open_session, sessions_in
-from context_tui.session.facts import BlockFlag, Role, Usage
+from context_tui.session.facts import Usage
+from context_tui.session.values import BlockFlag, Role
 
 HISTORY = """
 # aider chat started at 2026-01-02 03:04:05

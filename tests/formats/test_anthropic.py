@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from context_tui.errors import UnreadableSession
 from context_tui.formats.anthropic import AnthropicFormat
 from context_tui.formats.opening import format_of, open_session
-from context_tui.session.facts import BlockFlag, Kind, MessageFlag, RecordKind, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.memory import from_messages
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
 from tests.formats.histories import columns, few, histories, measures, opened, put, scanner_of, written
 
 FORM = AnthropicFormat()

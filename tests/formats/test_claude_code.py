@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.session.facts import BlockFlag, MessageFlag, RecordKind
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from tests.formats.recordings import Recording, call, every, result, scanned, shape, text, thinking, usage
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import context_tui as ct
 from context_tui.session.context import context_at
-from context_tui.session.facts import RecordKind
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
-from context_tui.tokens.recorded import compute_not_in_file, find_last_usage
+from context_tui.session.values import RecordKind
+from context_tui.tokens.accounting import compute_not_in_file, find_last_usage
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 
 

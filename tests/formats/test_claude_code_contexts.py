@@ -9,8 +9,8 @@ import pytest
 import context_tui as ct
 from context_tui.cli.inspect import report_of
 from context_tui.export.files import export
-from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
+from context_tui.session.values import RecordKind
 from context_tui.tokens.breakdown import compute_breakdown
 from tests.formats.recordings import Recording, call, result, shape, text, usage, words
 

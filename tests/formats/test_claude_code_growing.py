@@ -16,8 +16,8 @@ import context_tui as ct
 from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.drops import find_drops
-from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import RecordKind
 from context_tui.tui.rows import Rows
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, result, text, thinking, usage

@@ -15,8 +15,9 @@ from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat
 from context_tui.formats.opening import format_of, sessions_in
-from context_tui.session.facts import BlockFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag
 from tests.formats.histories import columns, opened, put
 
 CLINE, SDK = ClineFormat(), ClineSdkFormat()

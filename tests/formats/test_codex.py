@@ -20,8 +20,9 @@ from context_tui.formats.kit.line_scanner import only_session
 from context_tui.formats.opening import format_of
 from context_tui.policies.native import native as configured
 from context_tui.policies.registry import POLICIES
-from context_tui.session.facts import Kind, MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag, Role
 from tests.formats.histories import columns
 from tests.formats.rollouts import (
     AGENTS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import context_tui as ct
 from context_tui.lab.replay.recording import USUAL_SUMMARY, Recording
-from context_tui.session.facts import Compaction, MessageFlag
-from context_tui.session.spans import Spans
+from context_tui.session.facts import Compaction
+from context_tui.session.values import MessageFlag, Spans
 
 
 def test_an_encrypted_summary_says_nothing_about_the_size_of_others() -> None:

@@ -14,8 +14,8 @@ from context_tui.compaction.tool_pairing import problems
 from context_tui.export.files import export
 from context_tui.formats.codex import CodexFormat, items
 from context_tui.formats.responses import ResponsesFormat
-from context_tui.session.facts import MessageFlag
 from context_tui.session.memory import from_messages
+from context_tui.session.values import MessageFlag
 from tests.formats.histories import few, histories, measures, written
 from tests.formats.rollouts import OWN, RULES, SUMMARY, answered, asked, begun, said, thought, whole
 from tests.formats.test_codex import read, text_of, texts

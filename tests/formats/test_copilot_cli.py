@@ -13,8 +13,8 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.formats.copilot_cli import CopilotCliFormat
 from context_tui.formats.opening import format_of
-from context_tui.session.facts import BlockFlag
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag
 from tests.formats.growth import check_growth
 
 WHEN = "2026-06-23T05:17:20.668Z"

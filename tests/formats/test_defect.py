@@ -13,8 +13,9 @@ from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.defect import DefectFormat
 from context_tui.formats.opening import open_session, sessions_in
-from context_tui.session.facts import MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
+from context_tui.session.values import MessageFlag
 from tests.formats.growth import check_growth
 
 

@@ -15,8 +15,8 @@ from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.gemini_cli import GeminiCliFormat
 from context_tui.formats.opening import format_of
-from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
 from tests.formats.growth import check_growth
 
 WHEN = "2026-03-01T10:00:00.000Z"

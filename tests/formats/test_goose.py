@@ -14,8 +14,9 @@ from context_tui.compaction.recorded import by_category
 from context_tui.errors import UnreadableSession
 from context_tui.formats.goose import GooseFormat
 from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
-from context_tui.session.facts import MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import MessageFlag
 from tests.formats.histories import columns
 
 FORM = GooseFormat()

@@ -20,8 +20,9 @@ from context_tui.formats.kit.databases import Database
 from context_tui.formats.koda import KodaFormat
 from context_tui.formats.opening import format_of, open_session
 from context_tui.policies.planning import plan
-from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
+from context_tui.session.values import MessageFlag, Role
 from tests.formats.histories import columns, few, opened, scanner_of
 
 FORM = KodaFormat()

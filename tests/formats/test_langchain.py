@@ -13,8 +13,9 @@ from context_tui.compaction.tool_pairing import problems
 from context_tui.errors import UnreadableSession
 from context_tui.formats.langchain import LangChainFormat
 from context_tui.formats.opening import open_session, sessions_in
-from context_tui.session.facts import MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import MessageFlag
 
 CALL = {"name": "read", "args": {"p": 1}, "id": "c", "type": "tool_call"}
 RAW = {"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"p": 1}'}}

@@ -13,7 +13,8 @@ from hypothesis import given
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openai import OpenAIFormat
 from context_tui.formats.opening import format_of, open_session
-from context_tui.session.facts import BlockFlag, Kind, RecordKind, Role, Usage
+from context_tui.session.facts import Usage
+from context_tui.session.values import BlockFlag, Kind, RecordKind, Role
 from tests.formats.histories import IMAGE, PNG, columns, few, histories, measures, opened, put, scanner_of, written
 
 FORM = OpenAIFormat()

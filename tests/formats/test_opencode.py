@@ -21,8 +21,9 @@ from context_tui.formats.opencode import OpencodeFormat, shape
 from context_tui.formats.opencode.parts import said
 from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
 from context_tui.library.discover import entries_of, title_of
-from context_tui.session.facts import BlockFlag, MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag, Role
 from context_tui.tui.picking import _parent as owner_of
 from tests.formats.histories import columns
 from tests.formats.opencode_records import (

@@ -11,8 +11,8 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openhands import OpenHandsFormat
 from context_tui.formats.opening import format_of, open_session, sessions_in
-from context_tui.session.facts import BlockFlag
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag
 from tests.formats.histories import columns, opened, put
 
 FORM = OpenHandsFormat()

@@ -14,8 +14,8 @@ from context_tui.export.files import export
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.opening import format_of
 from context_tui.formats.pi import PiFormat
-from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
 from tests.formats.growth import check_growth
 
 WHEN = "2026-03-01T10:00:00.000Z"

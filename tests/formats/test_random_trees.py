@@ -14,8 +14,9 @@ from context_tui.formats.base import scan
 from context_tui.formats.kit.branches import branch_of
 from context_tui.formats.kit.line_scanner import LineScanner, only_session
 from context_tui.formats.kit.message_builder import Compacted, Part
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Session
+from context_tui.session.values import Role
 from tests.formats.histories import columns
 
 Record = dict[str, Any]

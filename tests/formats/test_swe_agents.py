@@ -14,7 +14,7 @@ from context_tui.formats.mini_swe_agent import MiniSweAgentFormat
 from context_tui.formats.opening import format_of
 from context_tui.formats.swe_agent import SweAgentFormat, shape
 from context_tui.formats.swe_agent.shape import Elision, SweAgentShape
-from context_tui.session.facts import BlockFlag, Kind
+from context_tui.session.values import BlockFlag, Kind
 from tests.formats.histories import columns, opened, put
 
 MINI, SWE = MiniSweAgentFormat(), SweAgentFormat()

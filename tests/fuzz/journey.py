@@ -31,7 +31,7 @@ from context_tui.session.session import Session
 from context_tui.summarizer.extract import extract
 from context_tui.summarizer.plan_summary import prepare
 from context_tui.tokens.estimators import count_context_tokens
-from context_tui.tokens.rulers import TokenMeasure
+from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.jumps import jumps, peak_of
 from context_tui.tui.marks import Marker

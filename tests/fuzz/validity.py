@@ -8,10 +8,11 @@ from operator import or_
 from typing import Any
 
 from context_tui.formats.claude_code.content import ClaudeCodeContent
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import is_nested_deeper
-from context_tui.session.limits import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS, MAX_TOKENS
 from context_tui.session.session import Session
+from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS, MAX_TOKENS
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
 
 MESSAGE_FLAGS, BLOCK_FLAGS = (
     reduce(or_, (value for name, value in vars(flags).items() if name.isupper())) for flags in (MessageFlag, BlockFlag)

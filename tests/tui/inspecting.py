@@ -10,9 +10,10 @@ from typing import Any
 from textual.app import App
 from textual.pilot import Pilot
 
-from context_tui.session.facts import Compaction, Kind, Role, Usage
+from context_tui.session.facts import Compaction, Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Kind, Role
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.inspector import InspectorScreen
 from tests.tui.fakes import until

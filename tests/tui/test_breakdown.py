@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.session.memory import from_messages
+from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.recorded import compute_not_in_file
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
 from context_tui.tui.filters import part_filter
 from context_tui.tui.view import View

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from context_tui.policies.registry import SHOWN
-from context_tui.session.facts import Compaction, Drop, Epoch, Explanation
+from context_tui.session.facts import Compaction, Drop, Epoch
 from context_tui.session.session import Session
+from context_tui.session.values import Explanation
 from context_tui.tui.context_events import ContextEvent, about, context_events_in, labels
 from context_tui.tui.jumps import jumps
 from context_tui.tui.marks import Marker
@@ -172,7 +173,8 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
     facts, (drop, *_) = eventful().facts, eventful().drops
     where = [
-        [*about(facts, ContextEvent(DROP, replace(drop, cleared_blocks=drop.cleared_blocks[:count])))] for count in (0, 1, 11)
+        [*about(facts, ContextEvent(DROP, replace(drop, cleared_blocks=drop.cleared_blocks[:count])))]
+        for count in (0, 1, 11)
     ]
     assert [each[1:] for each in where] == [
         [],

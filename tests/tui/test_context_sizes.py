@@ -13,12 +13,13 @@ from textual.widgets import Label, Static
 from context_tui.compaction.apply import apply
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
-from context_tui.session.facts import Branch, Role, Usage
+from context_tui.session.facts import Branch, Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.session.values import Role
+from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import DuplicateRead
-from context_tui.tokens.fit import Cause, EstimateCheck, SuggestedSizes
-from context_tui.tokens.recorded import compute_not_in_file
+from context_tui.tokens.estimate_check import Cause, EstimateCheck, SuggestedSizes
 from context_tui.tui import status
 from context_tui.tui.context_sizes import ContextSizes, context_sizes_of, fit_text, off_text
 from context_tui.tui.screens.dialogs import InputPrompt

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.loading import Failed, Loading, Read
 from context_tui.tui.options import Options

@@ -9,9 +9,10 @@ import pytest
 from textual.app import App
 from textual.widgets import Label, OptionList
 
-from context_tui.session.facts import BlockFlag, Compaction, Kind
+from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind
 from context_tui.tui.filter_counts import FilterCounts, possible_verdicts
 from context_tui.tui.filters import EVERYTHING, KINDS, SIZES, Filter, label, part_filter
 from context_tui.tui.jumps import next_changed

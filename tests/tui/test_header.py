@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from textual import on
 
 from context_tui.compaction.next_request import size_now
-from context_tui.session.facts import Compaction, MessageFlag, Problem
+from context_tui.session.facts import Compaction, Problem
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.spans import Spans
+from context_tui.session.values import MessageFlag, Spans
 from context_tui.session.window import Window
-from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.accounting import BelievedSize, compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tokens.recorded import compute_not_in_file
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.glyphs import ASCII
 from context_tui.tui.widgets.composition import FREE, LOOKS, REST, parts_line, parts_of

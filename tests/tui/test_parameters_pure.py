@@ -17,8 +17,8 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import runtime_state_of
 from context_tui.policies.scales import Scale, number, parse, scale_of
 from context_tui.session.markers import KODA_COMPACTABLE
-from context_tui.tokens.believed import BelievedSize
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.accounting import BelievedSize
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.view import View
 from context_tui.tui.widgets.curve import curve_lines, heights
 from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread

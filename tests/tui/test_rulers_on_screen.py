@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from context_tui.session.facts import Kind
 from context_tui.session.session import Session
-from context_tui.tokens.rulers import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
+from context_tui.session.values import Kind
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
 from context_tui.tui.computed import Sized
 from context_tui.tui.context_sizes import context_sizes_of
 from context_tui.tui.controller import Controller

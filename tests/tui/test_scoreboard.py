@@ -12,7 +12,7 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
-from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.accounting import BelievedSize
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.scoreboard import (

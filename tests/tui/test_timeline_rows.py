@@ -10,9 +10,10 @@ from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import Params
 from context_tui.policies.planning import plan_with
-from context_tui.session.facts import BlockFlag, Compaction
+from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag
 from context_tui.tui.cells import clip, fit
 from context_tui.tui.document import Subject, pieces
 from context_tui.tui.filters import EVERYTHING, Filter

@@ -14,11 +14,11 @@ from context_tui.compaction.next_request import size_now
 from context_tui.policies.base import Params
 from context_tui.policies.planning import plan_with
 from context_tui.policies.registry import SHOWN
-from context_tui.session.facts import Compaction, Kind, MessageFlag
+from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.session.spans import Spans
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind, MessageFlag, Spans
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.filters import EVERYTHING, Filter
 from context_tui.tui.folds import ALL, NONE, Folds
 from context_tui.tui.listing import folded, line_of, listed

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.memory import MemoryContent, build_facts
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.spans import Spans
+from context_tui.session.values import Spans
 
 PATHS = ["src/auth.py", "src/tokens/refresh.py", "tests/test_auth.py", "src/web/[/red]routes.py"]
 TOOLS = ["Read", "Read", "Bash", "Bash", "Grep", "Edit", "mcp__jira__search"]

@@ -15,10 +15,10 @@ from context_tui.formats.base import WHOLE, Claim, Format, Scanner
 from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.session.facts import Role
-from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 __all__ = ["AgentSdkFormat"]
 

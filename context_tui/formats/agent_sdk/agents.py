@@ -10,8 +10,8 @@ from typing import NamedTuple
 from context_tui.formats.agent_sdk.shape import AgentSdkShape, agent_of
 from context_tui.formats.kit.lines import SEARCHED, LineFile, lines_with
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.session.facts import Role
 from context_tui.session.jsontext import loads
+from context_tui.session.values import Role
 
 _NAMED = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 

@@ -13,9 +13,9 @@ from context_tui.formats.kit.message_builder import Compacted, Part
 from context_tui.formats.kit.usage import anthropic_usage
 from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, recorded_tokens, usage_or_note
 from context_tui.formats.kit.writing import tools_of
-from context_tui.session.facts import MessageFlag, Role
-from context_tui.session.limits import truncate_name
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 BESIDE = frozenset(

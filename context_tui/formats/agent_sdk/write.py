@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.writing import LOOKS_TYPED, json_line
-from context_tui.session.derived import collect_models, collect_usage
-from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.markers import is_summary_start
+from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 

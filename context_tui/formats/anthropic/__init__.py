@@ -13,11 +13,11 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.usage import anthropic_usage
 from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in, usage_or_note
 from context_tui.formats.kit.writing import tools_of
-from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
-from context_tui.session.limits import truncate_name
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}

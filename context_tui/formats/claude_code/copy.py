@@ -14,8 +14,8 @@ from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.claude_code.siblings import AgentFiles, list_sessions
 from context_tui.formats.kit.branches import BRANCH
-from context_tui.session.facts import RecordKind
 from context_tui.session.session import Session
+from context_tui.session.values import RecordKind
 
 
 def copy(session: Session, path: Path) -> list[str] | None:

@@ -25,11 +25,11 @@ from context_tui.formats.claude_code.parsing import (
 )
 from context_tui.formats.kit.lines import FEW, STEP, FastPath
 from context_tui.formats.kit.values import milliseconds
-from context_tui.session.bodies import measure_raw_body
+from context_tui.session.blocks import measure_raw_body
 from context_tui.session.columns import make_message_appender, make_record_appender
-from context_tui.session.facts import RecordKind, Role
 from context_tui.session.jsontext import is_nested_deeper
-from context_tui.session.limits import MAX_DEPTH
+from context_tui.session.validation import MAX_DEPTH
+from context_tui.session.values import RecordKind, Role
 
 if TYPE_CHECKING:
     from context_tui.formats.claude_code.scan import ClaudeCodeScanner

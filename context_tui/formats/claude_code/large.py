@@ -19,8 +19,9 @@ import msgspec
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.lines import LineFile
-from context_tui.session.facts import BlockSize, Facts, Role
+from context_tui.session.facts import BlockSize, Facts
 from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.values import Role
 
 LONGEST = 4_000
 """Characters that are left of a text: enough to tell markers and markup by."""

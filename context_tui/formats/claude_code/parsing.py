@@ -18,7 +18,7 @@ import msgspec
 from context_tui.formats.kit.values import Block, as_blocks, recorded_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
-from context_tui.session.limits import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
+from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
 
 Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
 """A size that needs no second look: the sum of three is one too."""

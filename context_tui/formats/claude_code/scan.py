@@ -23,10 +23,10 @@ from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.kit.branches import BRANCH, LiveBranch
 from context_tui.formats.kit.lines import FEW, LineFile, LineReader
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens
-from context_tui.session.facts import Compaction, Facts, MessageFlag, RecordKind, Role, Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.spans import NO_MESSAGES, Spans
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
 
 MAIN = ""
 UNNAMED = "sidechain"

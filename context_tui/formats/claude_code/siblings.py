@@ -17,8 +17,8 @@ from context_tui.formats.claude_code.scan import UNNAMED
 from context_tui.formats.kit.files import open_regular, status_of
 from context_tui.formats.kit.lines import SEARCHED, STEP, LineFile, lines_with
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
 
 NAME = "claude-code"
 FIRST_LINES = 20

@@ -17,13 +17,14 @@ from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.content import ClaudeCodeContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import LOOKS_TYPED, write_lines
-from context_tui.session.bodies import replace_texts
-from context_tui.session.derived import Origin, collect_models, collect_usage, find_origin
-from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role, Usage
+from context_tui.session.blocks import replace_texts
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
-from context_tui.session.limits import MAX_DEPTH
 from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin
 from context_tui.session.session import Session
+from context_tui.session.validation import MAX_DEPTH
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 
 VERSION = "2.1.219"
 """The version of the program whose records ours are like."""

@@ -23,10 +23,11 @@ from context_tui.formats.kit.heads import first_values
 from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
 from context_tui.formats.kit.usage import size_of, with_cache
 from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 NOTICE = "<SYSTEM_NOTICE>"

@@ -15,8 +15,9 @@ from context_tui.formats.kit.documents import Element, Run, value_of
 from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
 from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in
 from context_tui.formats.openai.shape import thinking_of
-from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.facts import Usage
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
 
 KEPT = 2
 """Messages that Cline's truncation never deletes: the task, and the first reply.

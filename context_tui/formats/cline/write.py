@@ -10,9 +10,9 @@ from typing import Any
 from context_tui.formats.anthropic.write import refused
 from context_tui.formats.cline.typed import injected_in
 from context_tui.formats.kit.writing import LOOKS_TYPED, write_json
-from context_tui.session.facts import BlockFlag, MessageFlag
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 PLACE = (

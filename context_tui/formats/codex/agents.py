@@ -10,7 +10,7 @@ from context_tui.formats.codex.places import beside, first_meta, title_in
 from context_tui.formats.codex.records import members
 from context_tui.formats.kit.line_scanner import only_session
 from context_tui.formats.kit.values import as_id
-from context_tui.session.bodies import body_to_text
+from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 

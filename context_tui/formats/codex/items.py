@@ -11,8 +11,8 @@ from context_tui.formats.kit.items import COMPACTIONS, Item, item_part
 from context_tui.formats.kit.line_scanner import LinesContent
 from context_tui.formats.kit.message_builder import Compacted, Part
 from context_tui.formats.kit.values import as_id
-from context_tui.session.derived import Origin
-from context_tui.session.facts import MessageFlag, Role
+from context_tui.session.memory import Origin
+from context_tui.session.values import MessageFlag, Role
 
 Record = dict[str, Any]
 

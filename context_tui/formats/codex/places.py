@@ -17,9 +17,9 @@ from context_tui.formats.kit.files import open_regular
 from context_tui.formats.kit.heads import values_at
 from context_tui.formats.kit.places import home_folder
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.session.facts import Role
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session
+from context_tui.session.values import Role
 
 FOLDERS = ("sessions", "archived_sessions")
 TITLE_BYTES = 512 << 10

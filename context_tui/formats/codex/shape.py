@@ -12,8 +12,9 @@ from context_tui.formats.kit.items import Replies
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.usage import openai_usage
 from context_tui.formats.kit.values import as_id, recorded_tokens, text_in, usage_or_note
-from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.values import MessageFlag, Role
 
 Record = dict[str, Any]
 

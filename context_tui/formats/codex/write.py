@@ -20,11 +20,11 @@ from context_tui.formats.kit.items_writing import ItemWriter, Written
 from context_tui.formats.kit.line_scanner import LinesContent
 from context_tui.formats.kit.values import epoch_ms
 from context_tui.formats.kit.writing import write_lines
-from context_tui.session.derived import collect_models, collect_usage, find_recording
-from context_tui.session.facts import Kind, MessageFlag, RecordKind, Role
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage, find_recording
 from context_tui.session.session import Session
-from context_tui.session.sizes import bytes_to_tokens
+from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
 VERSION = "0.142.4"
 """The version of the program whose records ours are like."""

@@ -16,8 +16,8 @@ from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, only_session
 from context_tui.formats.kit.places import entries, folder_of
 from context_tui.formats.kit.values import as_id, title_of
-from context_tui.session.limits import truncate_name
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
 
 __all__ = ["CopilotCliFormat"]
 

@@ -13,7 +13,8 @@ from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.message_builder import Compacted, Part
 from context_tui.formats.kit.usage import usage_from
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
+from context_tui.session.values import Role
 
 Block = dict[str, Any]
 Data = dict[str, Any]

@@ -13,10 +13,10 @@ from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.entry_scanner import Entry, compact_anew, use_newest
 from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
-from context_tui.session.facts import Compaction, MessageFlag, Role, Usage
+from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
-from context_tui.session.limits import truncate_name
-from context_tui.session.spans import Spans
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role, Spans
 
 Block = dict[str, Any]
 

@@ -26,9 +26,9 @@ from context_tui.formats.kit.documents import Element, Run, members_of, read_run
 from context_tui.formats.kit.heads import first_values, head_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.session.facts import Role
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Role
 
 __all__ = ["DefectFormat"]
 

@@ -14,9 +14,10 @@ from context_tui.formats.kit.documents import Lists, Run
 from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
 from context_tui.formats.kit.usage import anthropic_usage
 from context_tui.formats.kit.values import as_id, usage_or_note
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.markers import DEFECT_PLACEHOLDER
+from context_tui.session.values import Role
 
 Record = dict[str, Any]
 Block = dict[str, Any]

@@ -15,10 +15,10 @@ from typing import Any
 
 from context_tui.formats.defect.folder import JOURNAL, META
 from context_tui.formats.kit.writing import tell_injected, write_lines
-from context_tui.session.bodies import is_block_list
-from context_tui.session.derived import collect_usage
+from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_usage
 from context_tui.session.session import Session
 
 VERSION = 1

@@ -16,8 +16,9 @@ from context_tui.formats.kit.documents import Element, Run, items_of, members_of
 from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
 from context_tui.formats.kit.usage import usage_from
 from context_tui.formats.kit.values import as_id, epoch_ms, usage_or_note
-from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
+from context_tui.session.values import MessageFlag, Role
 
 Block = dict[str, Any]
 NOTICES = ("info", "error", "warning")

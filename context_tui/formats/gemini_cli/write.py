@@ -13,11 +13,12 @@ from context_tui.formats.gemini_cli.places import PREFIX, project_hash, projects
 from context_tui.formats.gemini_cli.shape import SETUP, SUMMARY, is_command
 from context_tui.formats.kit.heads import head_values
 from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
-from context_tui.session.bodies import is_block_list
-from context_tui.session.derived import collect_models, collect_usage
-from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.blocks import is_block_list
+from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Message, Session
+from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 Record = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.session.facts import Branch, Facts
-from context_tui.session.select import Selection
+from context_tui.session.selection import Selection
 from context_tui.session.session import SessionInfo
 
 BRANCH = "branch-"

@@ -34,9 +34,9 @@ from context_tui.formats.kit.line_scanner import Placing
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.formats.kit.rereading import Rereading
 from context_tui.formats.kit.values import text_in, title_of
-from context_tui.session.facts import RecordKind, Role
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):

@@ -19,8 +19,8 @@ from context_tui.formats.kit.files import whole_file
 from context_tui.formats.kit.heads import first_values, whole_part
 from context_tui.formats.kit.limits import beginning, too_large
 from context_tui.formats.kit.values import recorded_tokens
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
-from context_tui.session.sizes import bytes_to_tokens
 
 Element = Any
 """A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""

@@ -7,9 +7,9 @@ from typing import Any
 from context_tui.formats.kit.arguments import RAW, input_of
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import as_id, image_of
-from context_tui.session.facts import MessageFlag, Role
 from context_tui.session.jsontext import compact_text
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
 
 Item = dict[str, Any]
 Block = dict[str, Any]

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from context_tui.formats.kit.arguments import RAW, arguments_of
 from context_tui.formats.kit.items import COMPACTIONS, HOSTED, Block, Item, item_part
-from context_tui.session.bodies import is_block_list, replace_texts
-from context_tui.session.derived import Origin, find_origin
-from context_tui.session.facts import BlockFlag, Role
+from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin, find_origin
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Role
 
 Read = Callable[[Origin], list[Item] | None]
 """The items that a recorded message was read from; None where it was read from something else."""

@@ -16,9 +16,10 @@ from context_tui.formats.kit.limits import beginning
 from context_tui.formats.kit.lines import LineFile, LineReader
 from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
 from context_tui.formats.kit.rereading import Rereading
-from context_tui.session.facts import Facts, RecordKind
+from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import RecordKind
 
 Record = dict[str, Any]
 ELSEWHERE = (1 << 64) - 1

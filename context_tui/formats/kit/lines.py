@@ -17,8 +17,9 @@ from typing import BinaryIO, Generic, TypeVar
 
 from context_tui.formats.kit import limits
 from context_tui.formats.kit.files import Changed, open_regular, unreadable
-from context_tui.session.facts import Facts, Problem, RecordKind
+from context_tui.session.facts import Facts, Problem
 from context_tui.session.jsontext import find_value_ranges
+from context_tui.session.values import RecordKind
 
 STEP = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be

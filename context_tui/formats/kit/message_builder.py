@@ -9,10 +9,10 @@ from operator import is_
 from typing import Any, ParamSpec
 
 from context_tui.formats.kit.values import block_of, recorded_tokens, text_in, usage_or_note
-from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag, Problem, RecordKind, Role, Usage
+from context_tui.session.facts import Compaction, Facts, Problem, Usage
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.session.limits import truncate_name
-from context_tui.session.spans import Spans
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 
 P = ParamSpec("P")
 

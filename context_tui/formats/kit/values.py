@@ -9,7 +9,7 @@ from typing import Any
 
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
-from context_tui.session.limits import MAX_TIME_MS, MAX_TOKENS, truncate_name
+from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS, truncate_name
 
 TITLE_LENGTH = 80
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)

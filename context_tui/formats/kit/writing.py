@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from context_tui.formats.kit.values import as_id
-from context_tui.session.bodies import body_to_text, is_block_list
-from context_tui.session.facts import BlockFlag, MessageFlag
-from context_tui.session.limits import MAX_TIME_MS
+from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
+from context_tui.session.validation import MAX_TIME_MS
+from context_tui.session.values import BlockFlag, MessageFlag
 
 
 def json_line(value: Any) -> bytes:

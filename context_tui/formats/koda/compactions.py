@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from context_tui.formats.kit.values import epoch_ms
-from context_tui.session.epochs import order_at
-from context_tui.session.facts import Compaction, Epoch, Facts, Kind, MessageFlag, Role
-from context_tui.session.spans import Spans
+from context_tui.session.facts import Compaction, Epoch, Facts, order_at
+from context_tui.session.values import Kind, MessageFlag, Role, Spans
 
 Stamp = tuple[int, str]
 

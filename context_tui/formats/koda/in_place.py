@@ -17,9 +17,9 @@ from context_tui.formats.kit.databases import HeldDatabase, checksum, text
 from context_tui.formats.kit.row_scanner import RowContent, Rows, RowScanner, TooLarge
 from context_tui.formats.koda.rows import Row
 from context_tui.formats.koda.shape import KodaShape
-from context_tui.session.facts import Kind
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
+from context_tui.session.values import Kind
 from context_tui.text.private_files import move_to_free_name, private_folder
 
 BATCH = 100

@@ -8,9 +8,10 @@ from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.databases import text
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens, usage_or_note
-from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.markers import KODA_SUMMARY
+from context_tui.session.values import MessageFlag, Role
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "tool": Role.USER}
 

@@ -14,10 +14,10 @@ from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import body_as_text, tell_injected
 from context_tui.formats.koda.tables import schema
 from context_tui.session import markers
-from context_tui.session.derived import collect_usage
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_usage
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]

@@ -12,8 +12,8 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.usage import openai_usage
 from context_tui.formats.kit.values import epoch_ms, title_of, usage_or_note
 from context_tui.formats.openai.shape import OpenAIShape
-from context_tui.session.facts import Role
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 TYPED = (
     "Interrupted by user: ",

@@ -7,7 +7,7 @@ from typing import Any
 
 from context_tui.formats.kit.arguments import arguments_of
 from context_tui.formats.kit.writing import tell_injected, write_json
-from context_tui.session.bodies import is_block_list
+from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session

@@ -13,8 +13,9 @@ from typing import Any
 
 from context_tui.formats.kit.message_builder import Part
 from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
-from context_tui.session.facts import MessageFlag, Role, Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.facts import Usage
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
 
 Value = dict[str, Any]
 Block = dict[str, Any]

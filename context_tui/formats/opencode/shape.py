@@ -13,7 +13,7 @@ from context_tui.formats.kit.values import as_id, epoch_ms, usage_or_note
 from context_tui.formats.opencode.parts import compaction_in, is_summary, said, state_of, time_of, tokens_of
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.jsontext import is_nested_deeper, loads
-from context_tui.session.spans import Spans
+from context_tui.session.values import Spans
 
 REVERTED = "parts of this message that were reverted are left out: "
 """Begins a text that stands behind the parts of an entry, with how many there are."""

@@ -14,10 +14,11 @@ from typing import Any
 from context_tui.formats.kit.arguments import input_of
 from context_tui.formats.kit.writing import body_as_text, write_json
 from context_tui.formats.opencode.parts import ASKED
-from context_tui.session.derived import collect_models, collect_usage
-from context_tui.session.facts import BlockFlag, MessageFlag, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 

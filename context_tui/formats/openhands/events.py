@@ -11,7 +11,8 @@ from context_tui.formats.kit.values import as_id, epoch_ms
 from context_tui.formats.openai.shape import call_of, thinking_of
 from context_tui.formats.openhands.observations import blocks_of, joined
 from context_tui.formats.openhands.views import View
-from context_tui.session.facts import Role, Usage
+from context_tui.session.facts import Usage
+from context_tui.session.values import Role
 
 Event = dict[str, Any]
 Usages = Mapping[str, Usage]

@@ -11,8 +11,9 @@ from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, usage_or_
 from context_tui.formats.openai.shape import call_of, content_block, schemas_of, thinking_of
 from context_tui.formats.openhands.observations import with_metadata
 from context_tui.formats.openhands.views import View
-from context_tui.session.facts import Role, Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.facts import Usage
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 Event = dict[str, Any]
 

@@ -13,7 +13,7 @@ from context_tui.formats.openhands.legacy import LegacyEvents
 from context_tui.formats.openhands.runs import stats_of
 from context_tui.formats.openhands.views import View
 from context_tui.session.facts import Usage
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
 
 
 class OpenHandsShape(DocumentShape):

@@ -12,9 +12,9 @@ from context_tui.formats.kit.message_builder import MessageBuilder, Part
 from context_tui.formats.kit.usage import openai_usage
 from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, text_in, usage_or_note
 from context_tui.formats.kit.writing import tools_of
-from context_tui.session.facts import Role
 from context_tui.session.jsontext import compact_json
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 CONTINUES = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
 LISTS = Lists(("input", "output"), ("type", "role"), never=("object",), texts=True)

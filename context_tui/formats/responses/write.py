@@ -10,8 +10,8 @@ from context_tui.formats.kit.document_scanner import DocumentContent
 from context_tui.formats.kit.items import HOSTED, Block, Item, item_part, known_items
 from context_tui.formats.kit.items_writing import THINKING, ItemWriter
 from context_tui.formats.kit.writing import write_json
-from context_tui.session.derived import Origin
 from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin
 from context_tui.session.session import Session
 
 SENT = frozenset(

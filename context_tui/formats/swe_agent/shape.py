@@ -11,9 +11,9 @@ from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, P
 from context_tui.formats.kit.values import as_id
 from context_tui.formats.mini_swe_agent.shape import task_title
 from context_tui.formats.openai.shape import OpenAIShape
-from context_tui.session.facts import Role
 from context_tui.session.jsontext import loads
-from context_tui.session.limits import truncate_name
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
 
 PROCESSOR = "last_n_observations"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from context_tui.lab.price.cache import GRACE, PromptCache, Sent, Used
 from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR
 from context_tui.session.drops import find_drops
-from context_tui.session.epochs import epoch_at
-from context_tui.session.facts import Drop, Kind, MessageFlag
+from context_tui.session.facts import Drop, epoch_at
 from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag
 
 NOTHING_CHANGED = 1 << 60
 """As the tokens that a call kept of the one before: all that were sent."""

@@ -17,7 +17,7 @@ from itertools import accumulate
 from context_tui.lab.regret.cases import Left
 from context_tui.lab.regret.index import Uses
 from context_tui.lab.replay.result import NEVER, Call, Recorded, Replay
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.tokens.estimators import bytes4
 
 

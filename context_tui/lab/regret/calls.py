@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from context_tui.lab.regret.powershell import files_read, script_of
 from context_tui.lab.regret.tools import COMMAND_LINES, DIFFS, OLD, PATHS, SEVERAL, WHOLE, verb_of
-from context_tui.session.bodies import parse_read_range
+from context_tui.session.blocks import parse_read_range
 from context_tui.session.jsontext import compact_text
 
 LONGEST_COMMAND = 2_000

@@ -15,7 +15,7 @@ from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
 from context_tui.lab.regret.index import TIERS, Tier, Use, Uses
 from context_tui.lab.replay.result import NEVER, Replay
-from context_tui.session.bodies import get_text
+from context_tui.session.blocks import get_text
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4

@@ -39,9 +39,9 @@ from context_tui.lab.regret.needles import (
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import Recorded
-from context_tui.session.facts import BlockFlag, Kind, MessageFlag, Role
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 
 Tier = Literal["re-fetch", "edit", "reference"]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, KeysView
 from typing import Any
 
-from context_tui.session.bodies import body_to_text
+from context_tui.session.blocks import body_to_text
 
 LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE, LEAST_STEM = 8, 5, 7, 24, 6
 """Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from context_tui.session.blocks import BYTES_PER_TOKEN, bytes_to_tokens
 from context_tui.session.context import Body
-from context_tui.session.facts import BlockFlag, Facts, Kind
-from context_tui.session.fitting import PRIOR, Factors
-from context_tui.session.sizes import BYTES_PER_TOKEN, bytes_to_tokens
-from context_tui.tokens.rulers import TYPICAL_IMAGE_TOKENS
+from context_tui.session.facts import Facts
+from context_tui.session.token_factors import PRIOR, Factors
+from context_tui.session.values import BlockFlag, Kind
+from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS
 
 Amount = tuple[int, int, int, int, int, int, int]
 """Estimated tokens (``bytes/4``) of text, thinking, signatures, calls and results; images; requests."""
@@ -28,7 +29,7 @@ def one(place: int, tokens: int) -> Amount:
 
 
 def of_block(facts: Facts, row: int) -> Amount:
-    """What a block holds, as :mod:`context_tui.session.fitting` takes it."""
+    """What a block holds, as :mod:`context_tui.session.token_factors` takes it."""
     kind = facts.kind[row]
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
         return one(IMAGES, 1)

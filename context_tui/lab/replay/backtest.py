@@ -19,8 +19,7 @@ from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
 from context_tui.policies.triggers import runtime_states
 from context_tui.session.context import Context
-from context_tui.session.epochs import epoch_at, find_last_rewrite
-from context_tui.session.facts import Compaction
+from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 
 
 @dataclass(frozen=True)

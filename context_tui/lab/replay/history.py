@@ -13,10 +13,10 @@ from context_tui.lab.replay.recording import Event, Recording
 from context_tui.lab.replay.result import Recorded, rows_of
 from context_tui.lab.replay.snapshots import Beginning, Replaced
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Kind, Role
+from context_tui.session.values import Kind, Role
+from context_tui.tokens.context_index import ContextIndex, index_context
 from context_tui.tokens.estimators import bytes4, count_message_tokens
-from context_tui.tokens.measured import ContextIndex, index_context
-from context_tui.tokens.reasoning import PastReasoning
+from context_tui.tokens.running_sizes import PastReasoning
 
 _ASSISTANT = int(Role.ASSISTANT)
 

@@ -29,15 +29,15 @@ from context_tui.lab.replay.amounts import (
 from context_tui.lab.replay.result import Call, Recorded
 from context_tui.lab.replay.scaling import Scale, scale_of, scaled
 from context_tui.policies.triggers import phases_at
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Body
-from context_tui.session.epochs import order_at
-from context_tui.session.facts import Kind, MessageFlag, Role
+from context_tui.session.facts import order_at
 from context_tui.session.session import Content, Session
-from context_tui.session.sizes import BYTES_PER_TOKEN
+from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.session.window import Window
+from context_tui.tokens.accounting import estimate_prompt
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import count_message_tokens
-from context_tui.tokens.recorded import estimate_prompt
 
 USUAL_SUMMARY = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""

@@ -27,9 +27,9 @@ from context_tui.lab.replay.walk import baseline
 from context_tui.policies.defect import UNKNOWN_WINDOW
 from context_tui.policies.defect_microcompact import CLEARED_TOKENS, DefectMicrocompactParams, is_cleared
 from context_tui.session.context import Context
-from context_tui.session.facts import BlockFlag
+from context_tui.session.values import BlockFlag
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import index_context
 
 Ints = NDArray[np.int64]
 MOST_CELLS = 1_000_000

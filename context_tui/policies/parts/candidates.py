@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple, Protocol
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
-from context_tui.tokens.measured import ContextIndex, index_context
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import ContextIndex, index_context
 
 
 class Blocks(Protocol):

@@ -15,12 +15,12 @@ from context_tui.policies.parts.candidates import rows_of_calls
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
 from context_tui.policies.parts.selecting import DONE, EMPTY_INPUT, LINES, NOUNS, Of, is_marked, marker_bytes, select
-from context_tui.session.bodies import body_to_text
+from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
-from context_tui.tokens.estimators import bytes4, bytes_to_tokens
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
 
 
 class Changed(NamedTuple):

@@ -13,8 +13,8 @@ from context_tui.policies.pairs import open_calls
 from context_tui.policies.parts.keeping import Keep, Limits
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind, MessageFlag, Role
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.tokens.context_index import index_context
 
 Place = Literal["any", "turn", "pair", "message", "assistant", "after_assistant"]
 """Before which messages a cut may be: any, one that starts a turn, where no call is parted from its result, one that is

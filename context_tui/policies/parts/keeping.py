@@ -11,9 +11,9 @@ from pydantic import Field
 from context_tui.compaction.verdicts import Code
 from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Context
-from context_tui.tokens.estimators import BYTES_PER_TOKEN
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 
 class Protected(NamedTuple):

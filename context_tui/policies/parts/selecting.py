@@ -16,11 +16,11 @@ from context_tui.policies.parts.candidates import Blocks, between, blocks_of_kin
 from context_tui.policies.parts.keeping import Keep, Limits, Protected
 from context_tui.policies.parts.part import Part
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import START_LENGTH
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.measured import index_context
 
 Of = Literal["results", "inputs", "thinking"]
 """What is changed: bodies of tool results, inputs of calls, thinking."""

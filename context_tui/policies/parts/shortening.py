@@ -17,12 +17,13 @@ from context_tui.policies.parts.changing import truncated_text
 from context_tui.policies.parts.cutting import cut_of, head_of
 from context_tui.policies.parts.keeping import Limits
 from context_tui.policies.parts.rules import Rule
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Body, Context
-from context_tui.session.facts import BlockFlag, Kind, MessageFlag
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Message
-from context_tui.tokens.estimators import BYTES_PER_TOKEN, bytes4
-from context_tui.tokens.measured import index_context
+from context_tui.session.values import BlockFlag, Kind, MessageFlag
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
 
 SECTIONS = ("Task", "Constraints", "Done", "Open", "Decisions", "Files & Facts", "Next Step")
 """Headings of a summary where the rule names none."""

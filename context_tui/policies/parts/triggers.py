@@ -11,7 +11,7 @@ from context_tui.compaction.plan import Trigger
 from context_tui.policies.base import Belief, param
 from context_tui.policies.parts.part import Part
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.tokens.estimators import BYTES_PER_TOKEN
+from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
 class Size(Part):

@@ -17,8 +17,9 @@ from context_tui.compaction.apply import apply, order_after
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError, SummarizerError
 from context_tui.lab.price.rates import rates_of
-from context_tui.session.facts import Kind, MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
+from context_tui.session.values import Kind, MessageFlag, Role
 from context_tui.summarizer.checks.facts import Fact, facts_of, pieces_of
 from context_tui.summarizer.checks.summary_checks import Check, text_of
 from context_tui.summarizer.checks.survival import Survival, Told
@@ -33,7 +34,7 @@ from context_tui.summarizer.plan_summary import (
     write_blocking,
 )
 from context_tui.summarizer.reply import Summary
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 _ADDRESS = re.compile(r"@(?=https?://)")
 _SETTING = re.compile(r",(?=[a-z_]+=)")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
-from context_tui.session.sizes import bytes_to_tokens
 from context_tui.summarizer.reply import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message, message_blocks
 

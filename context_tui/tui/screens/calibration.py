@@ -14,11 +14,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 from textual.worker import Worker
 
-from context_tui.session.fitting import PRIOR, Factors
 from context_tui.session.session import Session
+from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.calibration import Calibration, ErrorStats
-from context_tui.tokens.rulers import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.controller import Controller, Refused
 from context_tui.tui.parts import Part
 from context_tui.tui.text import plural

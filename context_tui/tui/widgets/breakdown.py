@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes

@@ -12,12 +12,13 @@ from itertools import islice
 from operator import sub
 
 from context_tui.session.context import Context
-from context_tui.session.facts import Facts, Kind
+from context_tui.session.facts import Facts
+from context_tui.session.values import Kind
 from context_tui.tokens.breakdown import Breakdown, categorize_block
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
-from context_tui.tokens.fit import Cause, EstimateCheck
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.context_sizes import ContextSizes, off_text
 from context_tui.tui.numbers import column_of, unit_of
 from context_tui.tui.widgets.composition import LOOKS

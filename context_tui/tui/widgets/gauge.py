@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_percent, format_tokens
-from context_tui.tokens.believed import BelievedSize
+from context_tui.tokens.accounting import BelievedSize
 from context_tui.tui.widgets.canvas import Canvas, split
 from context_tui.tui.widgets.composition import FREE, Share
 from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells

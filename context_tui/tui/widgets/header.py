@@ -17,8 +17,8 @@ from context_tui.session.session import Session
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.recorded import find_last_request
-from context_tui.tokens.rulers import TokenMeasure, TokenTable
+from context_tui.tokens.accounting import find_last_request
+from context_tui.tokens.measures import TokenMeasure, TokenTable
 from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.composition import Share, parts_line, parts_of

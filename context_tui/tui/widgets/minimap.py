@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.verdicts import PAST
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.marks import GLYPHS
 from context_tui.tui.rows import Rows
 from context_tui.tui.widgets.canvas import Canvas, eighths

@@ -16,10 +16,10 @@ from context_tui.compaction.next_request import NextRequest, next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.scales import number
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent, format_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.numbers import sign, signed
 from context_tui.tui.text import plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe

@@ -19,7 +19,7 @@ from context_tui.policies.parameters import Parameter, parameters_in, value_of
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.widgets.curve import CurveView
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, Run, content, cut, flow
 from context_tui.tui.widgets.outcome import (

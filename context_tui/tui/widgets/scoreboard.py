@@ -17,7 +17,7 @@ from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
 from context_tui.policies.registry import POLICIES, SHOWN
 from context_tui.text.numbers import format_tokens
-from context_tui.tokens.rulers import TokenTable
+from context_tui.tokens.measures import TokenTable
 from context_tui.tui.numbers import sign
 from context_tui.tui.widgets.draw import (
     BAD,

@@ -18,7 +18,7 @@ from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from context_tui.session.facts import MessageFlag
+from context_tui.session.values import MessageFlag
 from context_tui.tui.cells import clip
 from context_tui.tui.context_events import labels
 from context_tui.tui.listing import line_of

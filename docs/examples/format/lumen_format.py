@@ -22,9 +22,10 @@ from context_tui.formats.kit.line_scanner import LineScanner, only_session
 from context_tui.formats.kit.message_builder import Compacted, Part
 from context_tui.formats.kit.values import epoch_ms, recorded_tokens, usage_or_note
 from context_tui.formats.kit.writing import body_as_text, tell_injected
-from context_tui.session.facts import MessageFlag, Role, Usage
+from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import MessageFlag, Role
 
 
 class LumenFormat(Format):

@@ -9,7 +9,7 @@ from context_tui.compaction.verdicts import Code, Kept
 from context_tui.policies.base import BasePolicy, Params, nothing, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 
 NOTE = "[{} earlier messages were left out to save context.]"
 

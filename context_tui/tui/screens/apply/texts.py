@@ -10,14 +10,14 @@ from textual.content import Content
 from context_tui.compaction.next_request import next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.summarizer.checks.summary_checks import Check
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.plan_summary import EXTRACT, KINDS, Prepared, Summarizer, counted
 from context_tui.summarizer.reply import Summary
 from context_tui.text.sanitize import sanitize, sanitize_line
-from context_tui.tokens.estimators import bytes_to_tokens
-from context_tui.tokens.measured import index_context
+from context_tui.tokens.context_index import index_context
 from context_tui.tui.drafts import Draft
 from context_tui.tui.numbers import sign
 from context_tui.tui.parts import Part

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from context_tui.compaction.recorded import RecordedCompaction, by_category
 from context_tui.lab.regret.returns import Return
-from context_tui.session.facts import Compaction, Facts, Kind, MessageFlag
+from context_tui.session.facts import Compaction, Facts
+from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.text import kind_word, line, of_unknown_size, plural
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, flow, on, pad, short, spread

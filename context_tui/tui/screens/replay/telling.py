@@ -15,7 +15,8 @@ from context_tui.lab.price.words import told
 from context_tui.lab.replay.result import Firing
 from context_tui.lab.replay.words import LIMITS, never_words, what
 from context_tui.lab.study import Study
-from context_tui.session.facts import Compaction, Facts, Kind
+from context_tui.session.facts import Compaction, Facts
+from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.estimators import count_message_tokens

@@ -12,7 +12,7 @@ from context_tui.lab.regret.cases import Case
 from context_tui.lab.regret.tools import PATHS
 from context_tui.lab.replay.result import NEVER, Firing
 from context_tui.lab.study import Study
-from context_tui.session.facts import Kind
+from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.finding import find

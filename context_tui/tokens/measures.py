@@ -1,13 +1,4 @@
-"""Rulers: what the blocks of a session measure, in tokens, by one of three rules.
-
-- *own*: the estimator of the policies (``bytes/4``), which needs no table: see :mod:`context_tui.tokens.estimators`;
-- *calibrated*: recorded tokens per kind of content, by the fit of the model in use at each message; typical factors
-  where a model cannot be fitted;
-- *exact*: a tokenizer that is handed in (:mod:`context_tui.tokens.exact` loads one).
-
-A ruler other than the own one is a table, made once for a session: tokens of each block, rounded to the nearest
-integer. Everything else is sums of these, so that blocks add up to messages, and messages to categories and contexts.
-"""
+"""Token measures: tokens of every block of a session, by calibration or by an exact tokenizer."""
 
 from __future__ import annotations
 
@@ -20,18 +11,17 @@ from itertools import accumulate
 from statistics import median
 from typing import Any
 
-from context_tui.session.bodies import body_to_text
+from context_tui.session.blocks import body_to_text, bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.drops import find_drops
-from context_tui.session.epochs import epoch_at
-from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
-from context_tui.session.fitting import PRIOR, Factors
+from context_tui.session.facts import Facts, epoch_at
 from context_tui.session.jsontext import compact_text, utf8_len
 from context_tui.session.session import Session
+from context_tui.session.token_factors import PRIOR, Factors
+from context_tui.session.values import BlockFlag, Explanation, Kind
 from context_tui.tokens.calibration import Calibration, calibrate
-from context_tui.tokens.estimators import bytes_to_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.running import RunningSizes
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.running_sizes import RunningSizes
 
 TYPICAL_IMAGE_TOKENS = 1_500
 """Tokens that an image is taken to have where none was sized: at Anthropic up to 1,600, by its edges."""

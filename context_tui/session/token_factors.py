@@ -1,10 +1,4 @@
-"""How many tokens the model's own tokenizer makes of what an estimator estimates, by kind of content.
-
-Between two requests of one context the recorded size grows by what was appended. A regression over these differences
-(non-negative, towards a prior, deaf to outliers) gives recorded tokens per estimated token (``bytes/4``) for each kind
-of content. Intervals in which something else happened are left out: a new epoch, clearing, another model, a turn that
-begins (a runtime may drop thinking there), and images, which are sized by what is left over.
-"""
+"""Recorded tokens per estimated token by kind of content, fitted to how the context grew between requests."""
 
 from __future__ import annotations
 
@@ -14,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import fmean, median
 
-from context_tui.session.epochs import epoch_at, find_last_rewrite
-from context_tui.session.facts import BlockFlag, Facts, Kind, MessageFlag
-from context_tui.session.sizes import BYTES_PER_TOKEN
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
+from context_tui.session.values import BlockFlag, Kind, MessageFlag
 
 MAX_SCALE = 2.0
 """How many times as many tokens a model may make of everything as what is typical, or as few."""

@@ -1,4 +1,4 @@
-"""Everything that policies ask of a context, computed once: token sums, turn starts, tool results by position."""
+"""Index of a context: token sums, turn starts and tool results by position, computed once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from functools import cached_property, wraps
 from itertools import accumulate
 from typing import Any, TypeVar
 
+from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.facts import Facts, Kind, MessageFlag, Role, is_turn_start
-from context_tui.tokens.estimators import BYTES_PER_TOKEN, IMAGE_TOKENS, bytes4
+from context_tui.session.facts import Facts, is_turn_start
+from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.tokens.estimators import IMAGE_TOKENS, bytes4
 
 T = TypeVar("T")
 

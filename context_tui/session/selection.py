@@ -1,4 +1,4 @@
-"""Facts without some of their messages, for branches that were left."""
+"""Facts without some of their messages, for the live branch and for abandoned ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Collection
 from dataclasses import replace
 
-from context_tui.session.facts import Compaction, Facts, Role, Usage
-from context_tui.session.spans import Spans
+from context_tui.session.facts import Compaction, Facts, Usage
+from context_tui.session.values import Role, Spans
 
 
 class Selection:

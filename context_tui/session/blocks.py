@@ -1,4 +1,4 @@
-"""Bodies of tool results: what their text takes in the systems that are reproduced, without keeping it."""
+"""Anthropic-shaped blocks: their text, its replacement, and its size in bytes and estimated tokens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,22 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from context_tui.session.jsontext import compact_json, compact_text, loads, utf8_len
-from context_tui.session.kinds import BlockFlag
 from context_tui.session.markers import START_LENGTH
+from context_tui.session.values import BlockFlag
+
+BYTES_PER_TOKEN = 4
+"""UTF-8 bytes that are taken for one token; loops over columns divide by it themselves, as a call costs as much."""
+
+
+def bytes_to_tokens(size: int) -> int:
+    """Estimated tokens of so many UTF-8 bytes."""
+    return size // BYTES_PER_TOKEN
+
+
+def bytes_to_koda_tokens(size: int) -> int:
+    """Estimated tokens of so many UTF-8 bytes by koda's rule, size / 3.5."""
+    return size * 2 // 7
+
 
 BodySize = tuple[int, int, int, int, int, str]
 """Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, its start in a bracket."""

@@ -1,7 +1,4 @@
-"""The estimate beside the recorded size: how far it is off, what that comes from, and what the parts really take.
-
-A cause is named with its tokens, each sized by itself from recorded numbers; what these leave over is unexplained.
-"""
+"""Check an estimate against the recorded size: the error, its causes, and suggested sizes by category."""
 
 from __future__ import annotations
 
@@ -10,14 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Context, memoize
-from context_tui.session.facts import BlockFlag, Explanation, Facts, Kind
-from context_tui.session.fitting import ContentTokens, Factors, estimate_content, find_intervals, fit_factors
+from context_tui.session.facts import Facts
 from context_tui.session.session import Session
+from context_tui.session.token_factors import ContentTokens, Factors, estimate_content, find_intervals, fit_factors
+from context_tui.session.values import BlockFlag, Explanation, Kind
+from context_tui.tokens.accounting import compute_not_in_file, estimate_prompt, find_last_request
 from context_tui.tokens.breakdown import CATEGORIES, categorize_block
-from context_tui.tokens.estimators import IMAGE_TOKENS, bytes_to_tokens
-from context_tui.tokens.measured import index_context
-from context_tui.tokens.recorded import compute_not_in_file, estimate_prompt, find_last_request
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LARGE_ERROR = 0.15
 """Share of the recorded size by which an estimate may be off before the screen says so."""

@@ -122,7 +122,7 @@ def _run(arguments: list[str]) -> int:
 def _clean_up() -> None:
     """Remove what is private now: at the exit of Python, a second signal would end the process in the middle of it."""
     if temporary := sys.modules.get("context_tui.text.private_files"):  # else there is nothing
-        temporary.clean_up()
+        temporary.remove_open_folders()
 
 
 def _open_closed_streams() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from context_tui.cli.options import parse, parser
-from context_tui.cli.output import table, write_json
+from context_tui.cli.output import broken_report, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.base import WHOLE
 from context_tui.formats.registry import FORMATS
@@ -25,7 +24,7 @@ def run(arguments: Sequence[str]) -> int:
             {"name": f.name, "about": f.about, "reads": True, "writes": f.writable, "from_source": f.from_source}
             for f in known
         ]
-        broken = [asdict(each) for each in FORMATS.broken]
+        broken = [broken_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
         table(

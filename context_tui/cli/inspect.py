@@ -218,7 +218,7 @@ def _fit(fit: EstimateCheck) -> dict[str, Any]:
         "recorded": fit.recorded,
         "expected": fit.expected,
         "cause": fit.causes_text,
-        "causes": [asdict(cause) for cause in fit.causes],
+        "causes": [{"what": cause.label, "tokens": cause.tokens} for cause in fit.causes],
         "unexplained": fit.unexplained,
     }
 
@@ -231,6 +231,7 @@ def _hidden(tokens: int | None) -> dict[str, Any] | None:
 def calibration_report(found: Calibration) -> dict[str, Any]:
     """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
     factors = asdict(found.factors)
+    factors["each"] = factors.pop("request_overhead")
     return {
         "model": found.model or None,
         "requests": found.requests,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from context_tui.app.plugins import BrokenPlugin
 from context_tui.text.sanitize import make_visible, sanitize_line
 
 
@@ -24,6 +25,11 @@ def say(text: str = "") -> None:
 def talk(text: str, about: str = "context-tui") -> None:
     """A line to the user, beside the data: an error or a remark, with names of files as they are."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
+
+
+def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
+    """Describe a format or policy that a package adds and that cannot be used, as JSON-ready data."""
+    return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 
 
 def counted(number: int, what: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from context_tui.app.config import SavedSettings, read_config
 from context_tui.cli.options import add_policy_file, named, parse, parser, take_policy_files, tokens
-from context_tui.cli.output import say, table, write_json
+from context_tui.cli.output import broken_report, say, table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
 from context_tui.policies.native import Native, native
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         policies = [{**_known(p), "params": params_of(p)} for p in chosen]
         if own is not None:
             policies[0]["native"] = {"settings": [asdict(each) for each in own.settings], "fixed": list(own.fixed)}
-        broken = [] if given.name else [asdict(each) for each in POLICIES.broken]
+        broken = [] if given.name else [broken_report(each) for each in POLICIES.broken]
         write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken, "saved": _saved(saved)})
         return ExitCode.DONE
     for policy in chosen:

@@ -133,7 +133,7 @@ def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lamb
 
     Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
     reply that is no result, most often the call that it is the syntax of. Images count as the fit found them, else as
-    :data:`TYPICAL_IMAGE`; a result that holds an image counts as one.
+    :data:`TYPICAL_IMAGE_TOKENS`; a result that holds an image counts as one.
 
     Args:
         checkpoint: called at every message; it may raise to stop.

@@ -93,7 +93,7 @@ def columns(facts: Facts) -> dict[str, Any]:
     return {
         name: list(value) if isinstance(value, array) else value
         for name, value in vars(facts).items()
-        if not name.startswith("_") and not name.endswith("_known")  # what was looked at, not what there is
+        if not name.startswith("_") and not name.endswith("_search")  # what was looked at, not what there is
     }
 
 

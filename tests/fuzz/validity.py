@@ -40,7 +40,7 @@ def _columns(facts: Facts) -> Iterator[str]:
     records, messages, blocks = len(facts.record_kind), len(facts), len(facts.kind)
     for length, names in (
         (records, "record_place record_length record_message record_next"),
-        (messages, "flags time ended first_block last_block first_record last_record"),
+        (messages, "flags time end_time first_block last_block first_record last_record"),
         (blocks, "block_message block_next block_flags size text_bytes json_bytes cut tool call path"),
         (len(facts.requests), "request_message request_time request_model"),
         (len(facts.calls), "call_use call_result"),
@@ -95,7 +95,7 @@ def _sizes(facts: Facts) -> Iterator[str]:
     ):
         if tokens is not None and (type(tokens) is not int or not 0 <= tokens <= MAX_TOKENS):
             yield f"{what} is {str(tokens)[:40]}"
-    for name in ("time", "ended", "request_time"):
+    for name in ("time", "end_time", "request_time"):
         if any(not (time == -1 or 0 < time <= MAX_TIME_MS) for time in getattr(facts, name)):
             yield f"{name} is {[*getattr(facts, name)]}"
     for row, part in facts.read_range.items():

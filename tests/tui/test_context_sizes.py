@@ -121,7 +121,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
 
 
 def test_the_notice_computes_no_fit() -> None:
-    assert not hasattr(status, "fit_at")
+    assert not hasattr(status, "check_estimate")
 
 
 def test_left_branches_are_told_with_what_opens_one() -> None:

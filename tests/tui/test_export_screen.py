@@ -163,7 +163,7 @@ async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple
         assert app.screen.query_one(Input).value.endswith(".compacted.jsonl")
 
 
-@pytest.mark.parametrize("looked_for", ["try_export", "leftovers"])
+@pytest.mark.parametrize("looked_for", ["try_export", "find_leftovers"])
 async def test_what_is_found_while_the_screen_is_taken_down_harms_nothing(
     session: Session, monkeypatch: pytest.MonkeyPatch, looked_for: str
 ) -> None:
